@@ -1,0 +1,314 @@
+import { homedir } from 'node:os';
+import { join } from 'node:path';
+import { integer, oneOf, oneOfNumbers, optionalBrokers, optionalUrl, type Setting, text } from './setting.ts';
+
+const day_ms = 24 * 60 * 60 * 1000;
+
+/** Every setting there is. The folders of the tree use one group each; the figures are those of the specification. */
+export const settings = {
+  http: {
+    host: text({ variable: 'HOST', fallback: '127.0.0.1', describes: 'Address the HTTP server listens on' }),
+    port: integer({
+      variable: 'PORT',
+      fallback: 8080,
+      min: 0,
+      max: 65_535,
+      describes: 'Port of the HTTP server; 0 takes any free one',
+    }),
+    bodyBytesMax: integer({
+      variable: 'HTTP_BODY_BYTES_MAX',
+      fallback: 64 * 1024,
+      min: 1024,
+      max: 16 * 1024 * 1024,
+      describes: 'Largest request body accepted',
+    }),
+    requestTimeoutMs: integer({
+      variable: 'HTTP_REQUEST_TIMEOUT_MS',
+      fallback: 15_000,
+      min: 100,
+      max: 600_000,
+      describes: 'Time a client has to send a whole request',
+    }),
+  },
+  process: {
+    role: oneOf({
+      variable: 'MILLRACE_ROLE',
+      fallback: 'all',
+      values: ['all', 'api', 'relay', 'projector'],
+      describes: 'What this process does',
+    }),
+    shutdownTimeoutMs: integer({
+      variable: 'MILLRACE_SHUTDOWN_TIMEOUT_MS',
+      fallback: 20_000,
+      min: 1000,
+      max: 300_000,
+      describes: 'Time for a clean stop before the process gives up and exits',
+    }),
+    logLevel: oneOf({
+      variable: 'MILLRACE_LOG_LEVEL',
+      fallback: 'info',
+      values: ['debug', 'info', 'warn', 'error'],
+      describes: 'Least severe log line that is written',
+    }),
+    logFormat: oneOf({
+      variable: 'MILLRACE_LOG_FORMAT',
+      fallback: 'auto',
+      values: ['auto', 'json', 'pretty'],
+      describes: 'Log lines as JSON or for people; auto is pretty on a terminal',
+    }),
+  },
+  infra: {
+    mode: oneOf({
+      variable: 'MILLRACE_INFRA',
+      fallback: 'auto',
+      values: ['auto', 'embedded', 'docker', 'external'],
+      describes: 'Where the servers come from; auto takes the URLs that are given and embeds the rest',
+    }),
+    brokers: oneOfNumbers({
+      variable: 'MILLRACE_BROKERS',
+      fallback: 1,
+      values: [1, 3],
+      describes: 'Kafka brokers of the embedded stack',
+    }),
+    dataDir: text({
+      variable: 'MILLRACE_DATA_DIR',
+      fallback: '.millrace',
+      describes: 'Data of the embedded servers',
+    }),
+    cacheDir: text({
+      variable: 'MILLRACE_CACHE_DIR',
+      fallback: join(homedir(), '.cache', 'millrace'),
+      describes: 'Downloaded servers; kept over npm ci and npm run reset',
+    }),
+    startTimeoutMs: integer({
+      variable: 'MILLRACE_START_TIMEOUT_MS',
+      fallback: 60_000,
+      min: 1000,
+      max: 600_000,
+      describes: 'Time each server has to become healthy',
+    }),
+  },
+  database: {
+    url: optionalUrl({
+      variable: 'DATABASE_URL',
+      protocols: ['postgres:', 'postgresql:'],
+      describes: 'PostgreSQL 14 or newer',
+    }),
+    poolSizeMax: integer({
+      variable: 'DATABASE_POOL_SIZE_MAX',
+      fallback: 10,
+      min: 2,
+      max: 500,
+      describes: 'Connections one process opens at most',
+    }),
+    connectTimeoutMs: integer({
+      variable: 'DATABASE_CONNECT_TIMEOUT_MS',
+      fallback: 5000,
+      min: 100,
+      max: 120_000,
+      describes: 'Time to get a connection',
+    }),
+    statementTimeoutMs: integer({
+      variable: 'DATABASE_STATEMENT_TIMEOUT_MS',
+      fallback: 30_000,
+      min: 100,
+      max: 3_600_000,
+      describes: 'Time one statement may take',
+    }),
+  },
+  kafka: {
+    brokers: optionalBrokers({ variable: 'KAFKA_BROKERS', describes: 'Kafka bootstrap brokers' }),
+    connectTimeoutMs: integer({
+      variable: 'KAFKA_CONNECT_TIMEOUT_MS',
+      fallback: 5000,
+      min: 100,
+      max: 120_000,
+      describes: 'Time to reach a broker',
+    }),
+    requestTimeoutMs: integer({
+      variable: 'KAFKA_REQUEST_TIMEOUT_MS',
+      fallback: 30_000,
+      min: 1000,
+      max: 300_000,
+      describes: 'Time one request to a broker may take',
+    }),
+    retriesMax: integer({
+      variable: 'KAFKA_RETRIES_MAX',
+      fallback: 3,
+      min: 0,
+      max: 100,
+      describes: 'Times a request is tried again',
+    }),
+    retryDelayMs: integer({
+      variable: 'KAFKA_RETRY_DELAY_MS',
+      fallback: 1000,
+      min: 10,
+      max: 60_000,
+      describes: 'Pause between two tries',
+    }),
+    inFlightMax: integer({
+      variable: 'KAFKA_IN_FLIGHT_MAX',
+      fallback: 5,
+      min: 1,
+      max: 5,
+      describes: 'Producer requests under way at once',
+    }),
+  },
+  topics: {
+    prefix: {
+      ...text({
+        variable: 'TOPIC_PREFIX',
+        fallback: '',
+        describes: 'Put before every topic name, so that several systems can share a cluster',
+      }),
+      parse: (value: string) => (/^[a-zA-Z0-9._-]{0,100}$/.test(value) ? value : undefined),
+      allowed: 'letters, digits, dot, dash and underscore, at most 100',
+    },
+    partitions: integer({
+      variable: 'TOPIC_PARTITIONS',
+      fallback: 3,
+      min: 1,
+      max: 1000,
+      describes: 'Partitions of an event topic',
+    }),
+    retentionMs: integer({
+      variable: 'TOPIC_RETENTION_MS',
+      fallback: 7 * day_ms,
+      min: 60_000,
+      max: 3650 * day_ms,
+      describes: 'Retention of an event topic',
+    }),
+    dlqRetentionMs: integer({
+      variable: 'DLQ_RETENTION_MS',
+      fallback: 30 * day_ms,
+      min: 60_000,
+      max: 3650 * day_ms,
+      describes: 'Retention of a dead-letter topic',
+    }),
+    replicationFactorMax: integer({
+      variable: 'TOPIC_REPLICATION_FACTOR_MAX',
+      fallback: 3,
+      min: 1,
+      max: 10,
+      describes: 'Copies of each partition; never more than there are brokers',
+    }),
+  },
+  registry: {
+    url: optionalUrl({
+      variable: 'SCHEMA_REGISTRY_URL',
+      protocols: ['http:', 'https:'],
+      describes: 'Base of a Confluent-compatible schema registry',
+    }),
+    requestTimeoutMs: integer({
+      variable: 'SCHEMA_REGISTRY_REQUEST_TIMEOUT_MS',
+      fallback: 5000,
+      min: 100,
+      max: 120_000,
+      describes: 'Time one request to the registry may take',
+    }),
+  },
+  redis: {
+    url: optionalUrl({
+      variable: 'REDIS_URL',
+      protocols: ['redis:', 'rediss:'],
+      describes: 'Redis for caches; without it the cache lives in the process',
+    }),
+  },
+  relay: {
+    pollIntervalMs: integer({
+      variable: 'RELAY_POLL_INTERVAL_MS',
+      fallback: 500,
+      min: 1,
+      max: 600_000,
+      describes: 'Pause of the relay when there is nothing to publish',
+    }),
+    batchSizeMax: integer({
+      variable: 'RELAY_BATCH_SIZE_MAX',
+      fallback: 100,
+      min: 1,
+      max: 100_000,
+      describes: 'Rows read and published together',
+    }),
+    publishTimeoutMs: integer({
+      variable: 'RELAY_PUBLISH_TIMEOUT_MS',
+      fallback: 30_000,
+      min: 100,
+      max: 600_000,
+      describes: 'Time a batch has to be acknowledged; unknown after that means failed',
+    }),
+    retryDelayMs: integer({
+      variable: 'RELAY_RETRY_DELAY_MS',
+      fallback: 1000,
+      min: 10,
+      max: 600_000,
+      describes: 'Pause after a batch that could not be published',
+    }),
+    leaseMs: integer({
+      variable: 'RELAY_LEASE_MS',
+      fallback: 30_000,
+      min: 1000,
+      max: 600_000,
+      describes: 'Longest time a relay that stopped answering keeps others waiting',
+    }),
+  },
+  streams: {
+    pollRecordsMax: integer({
+      variable: 'STREAMS_POLL_RECORDS_MAX',
+      fallback: 1000,
+      min: 1,
+      max: 100_000,
+      describes: 'Records folded into one transaction',
+    }),
+    queueRecordsMax: integer({
+      variable: 'STREAMS_QUEUE_RECORDS_MAX',
+      fallback: 10_000,
+      min: 1,
+      max: 1_000_000,
+      describes: 'Records waiting in memory per partition before it is paused',
+    }),
+    sessionTimeoutMs: integer({
+      variable: 'STREAMS_SESSION_TIMEOUT_MS',
+      fallback: 30_000,
+      min: 6000,
+      max: 300_000,
+      describes: 'Silence after which a consumer is taken for dead',
+    }),
+    heartbeatIntervalMs: integer({
+      variable: 'STREAMS_HEARTBEAT_INTERVAL_MS',
+      fallback: 10_000,
+      min: 100,
+      max: 100_000,
+      describes: 'Pause between two signs of life',
+    }),
+    startFrom: oneOf({
+      variable: 'STREAMS_START_FROM',
+      fallback: 'earliest',
+      values: ['earliest', 'latest'],
+      describes: 'Where a projection without a checkpoint starts',
+    }),
+    retriesMax: integer({
+      variable: 'STREAMS_RETRIES_MAX',
+      fallback: 3,
+      min: 0,
+      max: 100,
+      describes: 'Times a failing record is tried again before it is dead-lettered',
+    }),
+    retryDelayMs: integer({
+      variable: 'STREAMS_RETRY_DELAY_MS',
+      fallback: 1000,
+      min: 1,
+      max: 600_000,
+      describes: 'Pause before a batch is tried again',
+    }),
+  },
+} as const satisfies Record<string, Record<string, Setting<unknown>>>;
+
+export type Settings = typeof settings;
+type ValueOf<S> = S extends Setting<infer T> ? T : never;
+
+/** The settings' values, by group and name. */
+export type Config = {
+  readonly [Group in keyof Settings]: {
+    readonly [Name in keyof Settings[Group]]: ValueOf<Settings[Group][Name]>;
+  };
+};
