@@ -126,5 +126,6 @@ const shown = (setting: Setting<unknown>, value: unknown): string => {
   return JSON.stringify(value) === `"${text}"` || typeof value !== 'string' ? text : JSON.stringify(value);
 };
 
+/** Up to the last @, because a password may contain one; rather too much is hidden than too little. */
 export const maskPassword = (url: string): string =>
-  url.replace(/^([^/]*\/\/[^:@/]*):[^@]*@/, '$1:********@');
+  url.replace(/^([^/]*\/\/[^:@/]*):.*@/, '$1:********@').replace(/([?&]password=)[^&]*/gi, '$1********');

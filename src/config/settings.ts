@@ -154,6 +154,15 @@ export const settings = {
       describes: 'Producer requests under way at once',
     }),
   },
+  commands: {
+    conflictRetriesMax: integer({
+      variable: 'COMMAND_CONFLICT_RETRIES_MAX',
+      fallback: 10,
+      min: 0,
+      max: 1000,
+      describes: 'Times a command that lost a race is decided again',
+    }),
+  },
   topics: {
     prefix: {
       ...text({
@@ -259,13 +268,6 @@ export const settings = {
       max: 100_000,
       describes: 'Records folded into one transaction',
     }),
-    queueRecordsMax: integer({
-      variable: 'STREAMS_QUEUE_RECORDS_MAX',
-      fallback: 10_000,
-      min: 1,
-      max: 1_000_000,
-      describes: 'Records waiting in memory per partition before it is paused',
-    }),
     sessionTimeoutMs: integer({
       variable: 'STREAMS_SESSION_TIMEOUT_MS',
       fallback: 30_000,
@@ -285,13 +287,6 @@ export const settings = {
       fallback: 'earliest',
       values: ['earliest', 'latest'],
       describes: 'Where a projection without a checkpoint starts',
-    }),
-    retriesMax: integer({
-      variable: 'STREAMS_RETRIES_MAX',
-      fallback: 3,
-      min: 0,
-      max: 100,
-      describes: 'Times a failing record is tried again before it is dead-lettered',
     }),
     retryDelayMs: integer({
       variable: 'STREAMS_RETRY_DELAY_MS',

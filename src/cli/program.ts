@@ -1,0 +1,33 @@
+import { Command } from 'commander';
+import { configCommand } from './config.ts';
+import { migrateCommand } from './migrate.ts';
+import { resetCommand } from './reset.ts';
+import { schemasCommand } from './schemas.ts';
+import { statusCommand } from './status.ts';
+import { topicsCommand } from './topics.ts';
+import { upCommand } from './up.ts';
+
+export const buildProgram = (): Command => {
+  const program = new Command('millrace')
+    .description('Event-sourced commerce on PostgreSQL and Kafka.')
+    .exitOverride()
+    .showHelpAfterError('Run it with --help to see what it takes.');
+  for (const command of [
+    upCommand(),
+    statusCommand(),
+    configCommand(),
+    migrateCommand(),
+    topicsCommand(),
+    schemasCommand(),
+    resetCommand(),
+  ]) {
+    program.addCommand(command);
+  }
+  // Subcommands do not inherit this, and without it commander ends the process with its own exit code.
+  const override = (command: Command): void => {
+    command.exitOverride();
+    command.commands.forEach(override);
+  };
+  override(program);
+  return program;
+};

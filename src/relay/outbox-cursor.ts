@@ -1,0 +1,78 @@
+import type { SqlRunner } from '../postgres/database.ts';
+import type { Lease } from './lease.ts';
+
+/**
+ * How far the relay has come: every row visible in `from` is published, and of the rows visible in `to` but not in
+ * `from` (the delta) those with an id up to `lastId`. Snapshots, because ids are given out before the commit: a
+ * higher id may well become visible first.
+ */
+export interface OutboxCursor {
+  readonly from: string;
+  readonly to: string;
+  readonly lastId: number;
+}
+
+/** A snapshot in which nothing is visible yet. */
+const beforeEverything = '1:1:';
+export const startOfJournal: OutboxCursor = { from: beforeEverything, to: beforeEverything, lastId: 0 };
+
+/** Between two deltas both snapshots are the same. */
+export const isBetweenDeltas = (cursor: OutboxCursor): boolean => cursor.from === cursor.to;
+
+export const afterDelta = (cursor: OutboxCursor): OutboxCursor => ({
+  from: cursor.to,
+  to: cursor.to,
+  lastId: 0,
+});
+
+/** The database is another one than the cursor speaks of: transaction ids mean nothing here. */
+export class ForeignCursor extends Error {
+  override readonly name = 'ForeignCursor';
+}
+
+const loadStatement = {
+  name: 'load-outbox-cursor',
+  text: `
+    select from_snapshot::text as "from", to_snapshot::text as "to", last_id as "lastId",
+           system_identifier = (select system_identifier from pg_control_system()) as "sameSystem",
+           pg_snapshot_xmax(to_snapshot) > pg_snapshot_xmax(pg_current_snapshot()) as "fromTheFuture"
+    from outbox_cursor order by id desc limit 1`,
+};
+
+export const loadOutboxCursor = async (db: SqlRunner): Promise<OutboxCursor> => {
+  const [row] = await db.execute<OutboxCursor & { sameSystem: boolean; fromTheFuture: boolean }>(
+    loadStatement,
+  );
+  if (!row) return startOfJournal;
+  if (!row.sameSystem || row.fromTheFuture) {
+    throw new ForeignCursor(
+      'The relay cursor was written by another database server, as after a restore from a dump: its transaction ids say nothing about this journal',
+    );
+  }
+  return { from: row.from, to: row.to, lastId: row.lastId };
+};
+
+const moveStatement = {
+  name: 'move-outbox-cursor',
+  text: `
+    insert into outbox_cursor (from_snapshot, to_snapshot, last_id, lease_token, system_identifier)
+    select $1::pg_snapshot, $2::pg_snapshot, $3, lease.token, system.system_identifier
+    from (select token from scheduler_lock where name = $4 and token = $5 for share) lease, pg_control_system() system
+    returning id`,
+};
+
+/** False when the lease has gone to another relay in the meantime: then that one's cursor counts. */
+export const moveOutboxCursor = async (
+  db: SqlRunner,
+  cursor: OutboxCursor,
+  lease: Lease,
+): Promise<boolean> => {
+  const rows = await db.execute(moveStatement, [
+    cursor.from,
+    cursor.to,
+    cursor.lastId,
+    lease.name,
+    lease.token,
+  ]);
+  return rows.length > 0;
+};

@@ -1,0 +1,81 @@
+import { spawn } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+/**
+ * The whole check in one command: format, lint and types first, then the specs, then one line that counts.
+ * `node test/run.ts unit` runs one folder of specs without the checks.
+ */
+const suites = ['unit', 'integration', 'e2e'];
+
+interface Counts {
+  passed: number;
+  failed: number;
+}
+
+const run = (command: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<number> =>
+  new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: 'inherit', env: { ...process.env, ...env } });
+    // Ctrl-C reaches the child as well; this process stays to tell how it ended.
+    const ignore = (): void => {};
+    process.on('SIGINT', ignore);
+    child.once('error', reject);
+    child.once('exit', (code) => {
+      process.off('SIGINT', ignore);
+      resolve(code ?? 1);
+    });
+  });
+
+const bin = (name: string): string => join(import.meta.dirname, '..', 'node_modules', '.bin', name);
+
+const runChecks = async (): Promise<Counts> => {
+  const counts: Counts = { passed: 0, failed: 0 };
+  for (const [title, command, args] of [
+    ['format and lint', 'biome', ['ci', '--error-on-warnings', '--colors=off']],
+    ['types', 'tsc', ['--noEmit']],
+  ] as const) {
+    const code = await run(bin(command), args);
+    process.stdout.write(`${code === 0 ? 'ok' : 'FAILED'}: ${title}\n`);
+    if (code === 0) counts.passed++;
+    else counts.failed++;
+  }
+  return counts;
+};
+
+const runSpecs = async (folders: readonly string[]): Promise<Counts> => {
+  const dir = mkdtempSync(join(tmpdir(), 'millrace-counts-'));
+  const file = join(dir, 'counts.json');
+  try {
+    const code = await run(
+      bin('mocha'),
+      folders.map((folder) => `test/${folder}/**/*.spec.ts`),
+      { MILLRACE_TEST_COUNTS: file },
+    );
+    const counts = readCounts(file);
+    // mocha can fail without a failed test: a leak, a crash, a spec that does not load.
+    if (code !== 0 && counts.failed === 0) counts.failed = 1;
+    return counts;
+  } finally {
+    rmSync(dir, { recursive: true, force: true });
+  }
+};
+
+const readCounts = (file: string): Counts => {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Counts;
+  } catch {
+    return { passed: 0, failed: 1 };
+  }
+};
+
+const [suite] = process.argv.slice(2);
+if (suite !== undefined && !suites.includes(suite)) {
+  process.stderr.write(`There is no suite ${suite}; there are ${suites.join(', ')}.\n`);
+  process.exit(2);
+}
+const checks = suite === undefined ? await runChecks() : { passed: 0, failed: 0 };
+const specs = await runSpecs(suite === undefined ? suites : [suite]);
+const failed = checks.failed + specs.failed;
+process.stdout.write(`${checks.passed + specs.passed} passed, ${failed} failed\n`);
+process.exitCode = failed === 0 ? 0 : 1;
