@@ -37,14 +37,15 @@ export const buildServer = (options: ServerOptions): FastifyInstance => {
   }).withTypeProvider<TypeBoxTypeProvider>();
 
   answerWithProblems(server as unknown as FastifyInstance);
-  acceptMissingBodies(server as unknown as FastifyInstance);
+  takeJsonBodies(server as unknown as FastifyInstance);
   void server.register(healthRoutes, { checks: options.healthChecks });
   if (options.api) void server.register(productRoutes, options.api);
   return server as unknown as FastifyInstance;
 };
 
-/** Some commands need no body. Fastify refuses an empty one that says it is JSON, and leaves an absent one undefined. */
-const acceptMissingBodies = (server: FastifyInstance): void => {
+/** JSON and nothing else; or no body, where a command needs none: Fastify refuses an empty one that says it is JSON. */
+const takeJsonBodies = (server: FastifyInstance): void => {
+  server.removeContentTypeParser('text/plain');
   const parseJson = server.getDefaultJsonParser('error', 'error');
   server.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
     if (body === '') done(null, null);

@@ -85,25 +85,19 @@ export class EmbeddedStack {
     this.#save({ phase: 'ready', endpoints });
   }
 
-  /** The first failure calls off the rest, and is the one that gets told. */
-  async #startServers(supervisor: Supervisor): Promise<EmbeddedEndpoints> {
+  #startServers(supervisor: Supervisor): Promise<EmbeddedEndpoints> {
     const { signal: calledOff } = this.#order;
     const failure = new AbortController();
     const signal = calledOff ? AbortSignal.any([calledOff, failure.signal]) : failure.signal;
-    const underWay: Promise<unknown>[] = [];
-    const run = (spec: ServerSpec): Promise<void> => {
-      const starting = this.#serverFrom(spec, supervisor).start(signal);
-      underWay.push(starting);
-      return starting;
-    };
-    try {
-      const kit = { ...this.#order, dir: this.#dir, ports: this.#state.ports, supervisor, signal, run };
-      return await startServers(kit);
-    } catch (error) {
-      failure.abort(error);
-      await Promise.allSettled(underWay);
-      throw error;
-    }
+    return startServers({
+      ...this.#order,
+      dir: this.#dir,
+      ports: this.#state.ports,
+      supervisor,
+      signal,
+      callOff: (reason) => failure.abort(reason),
+      run: (spec) => this.#serverFrom(spec, supervisor).start(signal),
+    });
   }
 
   #serverFrom(spec: ServerSpec, supervisor: Supervisor): ManagedServer {

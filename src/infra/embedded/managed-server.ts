@@ -52,6 +52,7 @@ export class ManagedServer {
   async start(signal?: AbortSignal): Promise<void> {
     const deadlineMs = Date.now() + this.#startTimeoutMs;
     while (true) {
+      signal?.throwIfAborted();
       await this.#launch();
       const outcome = await this.#waitUntilHealthy(deadlineMs, signal);
       if (outcome === 'healthy') break;

@@ -24,6 +24,8 @@ export interface StackKit extends StackOrder {
   readonly supervisor: Supervisor;
   /** Aborts when the start is called off or another server has failed. */
   readonly signal: AbortSignal;
+  /** Ends the start of everything else; the first reason is the one that gets told. */
+  readonly callOff: (reason: Error) => void;
   /** Starts a server and comes back when it is healthy. */
   readonly run: (spec: ServerSpec) => Promise<void>;
 }

@@ -16,19 +16,25 @@ import { portOf, type StackKit } from './stack-kit.ts';
 import type { EmbeddedEndpoints } from './stack-state.ts';
 import { requireToolchain, type Toolchain } from './toolchain.ts';
 
-/** Starts everything that is needed, side by side: only the registry waits for PostgreSQL. */
+/**
+ * Starts everything that is needed, side by side: only the registry waits for PostgreSQL. When one fails the
+ * others are called off, and the failure is told only when they have all come to an end.
+ */
 export const startServers = async (kit: StackKit): Promise<EmbeddedEndpoints> => {
   const { needs } = kit;
   const java = needs.kafka || needs.registry ? await prepareJava(kit) : undefined;
   const postgres = needs.postgres ? reported(kit, 'PostgreSQL', startPostgres(kit)) : undefined;
-  const [database, brokers, registry, redis] = await Promise.all([
+  const tasks = [
     postgres,
     needs.kafka && java ? reported(kit, 'Kafka', startKafka(kit, java)) : undefined,
     needs.registry && java && postgres
       ? reported(kit, 'Schema registry', startRegistry(kit, java, postgres))
       : undefined,
     needs.redis ? startRedis(kit) : undefined,
-  ]);
+  ] as const;
+  await Promise.allSettled(tasks);
+  kit.signal.throwIfAborted();
+  const [database, brokers, registry, redis] = await Promise.all(tasks);
   return {
     databaseUrl: database?.url,
     kafkaBrokers: brokers,
@@ -144,7 +150,9 @@ const reported = async <T>(kit: StackKit, subject: string, work: Promise<T>): Pr
     kit.report({ subject, state: 'done', text: `ready after ${seconds} s`, fraction: 1 });
     return result;
   } catch (error) {
-    kit.report({ subject, state: 'failed', text: (error as Error).message });
+    const text = kit.signal.aborted ? 'called off' : (error as Error).message;
+    kit.report({ subject, state: 'failed', text });
+    kit.callOff(error as Error);
     throw error;
   }
 };

@@ -27,6 +27,8 @@ interface Live extends RecordedChild {
  */
 const gate = 'read -r go && exec "$0" "$@" </dev/null';
 
+const watchdogsLostMax = 5;
+
 /** Starts every child process of a stack, and sees to it that none outlives this process. */
 export class Supervisor {
   readonly #live = new Map<number, Live>();
@@ -34,6 +36,7 @@ export class Supervisor {
   readonly #endAllAtExit = () => this.#signalAll();
   #watchdog: Watchdog | undefined;
   #closed = false;
+  #watchdogsLost = 0;
 
   private constructor(options: SupervisorOptions) {
     this.#options = options;
@@ -81,14 +84,20 @@ export class Supervisor {
     this.#watchdog = watchdog;
     for (const live of this.#live.values()) await watchdog.watch(live);
     this.#record();
-    void watchdog.exited.then(() => {
-      if (this.#closed) return;
-      this.#options.log.warn(
-        { pid: watchdog.pid },
-        'the watchdog of the embedded servers is gone, starting another',
-      );
-      void this.#startWatchdog();
-    });
+    void watchdog.exited.then(() => this.#replaceWatchdog(watchdog.pid));
+  }
+
+  async #replaceWatchdog(pid: number): Promise<void> {
+    if (this.#closed) return;
+    const { log } = this.#options;
+    if (this.#watchdogsLost++ === watchdogsLostMax) {
+      log.error('the watchdog keeps ending: a crash of this process may leave servers behind');
+      return;
+    }
+    log.warn({ pid }, 'the watchdog of the embedded servers is gone, starting another');
+    await this.#startWatchdog().catch((error: unknown) =>
+      log.error({ err: error }, 'no watchdog can be started'),
+    );
   }
 
   #forget(pid: number): void {

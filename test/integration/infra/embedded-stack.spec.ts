@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } 
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { resetEmbedded } from '../../../src/infra/embedded/reset-embedded.ts';
+import { readStackState } from '../../../src/infra/embedded/stack-state.ts';
 import {
   attachInfrastructure,
   type ProvidedInfrastructure,
@@ -85,6 +86,15 @@ describe('the embedded stack', function () {
     const refusal = await rejection(resetEmbedded(config, { log }));
     expect(refusal.message).to.include(`Process ${process.pid} runs servers`);
     expect(existsSync(join(dataDir, 'postgres'))).to.equal(true);
+  });
+
+  it('gets another watchdog when its watchdog is killed', async () => {
+    const watchdogPid = () =>
+      readStackState(join(dataDir, 'stack.json'))?.children.find(({ name }) => name === 'watchdog')?.pid ?? 0;
+    const first = watchdogPid();
+    process.kill(first, 'SIGKILL');
+    await eventually(() => expect(watchdogPid()).to.not.equal(first).and.not.equal(0));
+    expect(() => process.kill(watchdogPid(), 0)).to.not.throw();
   });
 
   it('leaves no process when it is stopped, and keeps its data for the next start', async () => {

@@ -50,7 +50,7 @@ describe('a start that fails', function () {
 
   it('by Ctrl-C in the middle of it leaves nothing', async () => {
     const owner = start();
-    await childPid('kafka-1');
+    await Promise.all([childPid('kafka-1'), childPid('postgres')]);
     const end = await owner.signal('SIGINT');
     expect(end.code).to.equal(130);
     expect(end.line).to.match(/interrupted/);
@@ -95,7 +95,10 @@ describe('a start that fails', function () {
       meta,
       () => writeFileSync(meta, 'garbage'),
       () =>
-        expectFailure(start(), /^Kafka broker 1 stopped while starting .*meta\.properties.*npm run reset/),
+        expectFailure(
+          start(),
+          /^Kafka broker 1 stopped while starting .*node ID not found in .*broker-1.*npm run reset/,
+        ),
     );
   });
 

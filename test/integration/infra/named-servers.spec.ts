@@ -15,7 +15,7 @@ const listenOn = async (server: Server): Promise<number> => {
 };
 
 describe('servers that the environment names', () => {
-  const anything = createServer((socket) => socket.on('error', () => undefined));
+  const anything = createServer((socket) => socket.on('error', () => undefined).resume());
   const registry = createHttpServer((request, response) => {
     response.statusCode =
       request.url === '/good/subjects' ? 200 : request.url === '/broken/subjects' ? 503 : 404;
@@ -96,7 +96,7 @@ describe('servers that the environment names', () => {
   });
 
   it('time out instead of waiting for ever', async () => {
-    const silent = createServer((socket) => socket.on('error', () => undefined));
+    const silent = createServer((socket) => socket.on('error', () => undefined).resume());
     const port = await listenOn(silent);
     try {
       const line = await complaint({

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { readStackState } from '../../../src/infra/embedded/stack-state.ts';
@@ -26,6 +26,17 @@ describe('a stack whose owner comes to a sudden end', function () {
     for (const owner of owners) await owner.end();
     for (const { pid } of children()) if (processesOf(dataDir).length > 0) process.kill(pid, 'SIGKILL');
     rmSync(dataDir, { recursive: true, force: true });
+  });
+
+  it('leaves nothing when it is killed in the middle of its first start', async () => {
+    const owner = start();
+    await eventually(() =>
+      expect(children().map(({ name }) => name)).to.include.members(['initdb', 'kafka-storage']),
+    );
+    await owner.signal('SIGKILL');
+    await eventually(nothingIsLeft, { timeoutMs: 15_000, what: 'the watchdog ends the tools' });
+    expect(existsSync(join(dataDir, 'postgres')), 'half a data directory with a good name').to.equal(false);
+    expect(existsSync(join(dataDir, 'kafka')), 'half a data directory with a good name').to.equal(false);
   });
 
   it('is shared by two starts at once, and goes with its owner when that is killed', async () => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import {
   chmodSync,
   cpSync,
@@ -8,6 +9,8 @@ import {
   rmSync,
   symlinkSync,
 } from 'node:fs';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { dirname, join } from 'node:path';
 import { expect } from 'chai';
 import { readLink, relocationRoot } from '../../../src/infra/embedded/postgres/relocation.ts';
@@ -45,11 +48,17 @@ describe('a checkout in a directory that only its owner can enter', function () 
   const folder = temporaryDataDir();
   const isRoot = process.getuid?.() === 0;
   const relocatedBefore = existsSync(relocationRoot) ? readdirSync(relocationRoot) : [];
+  const elsewhere = createServer((_, response) => response.end('[]'));
   let owner: OwnerProcess | undefined;
 
-  before(() => chmodSync(folder, 0o700));
+  before(async () => {
+    chmodSync(folder, 0o700);
+    elsewhere.listen(0, '127.0.0.1');
+    await once(elsewhere, 'listening');
+  });
   after(async () => {
     await owner?.end();
+    elsewhere.close();
     rmSync(folder, { recursive: true, force: true });
     const made = existsSync(relocationRoot) ? readdirSync(relocationRoot) : [];
     for (const name of made.filter((one) => !relocatedBefore.includes(one))) {
@@ -61,7 +70,10 @@ describe('a checkout in a directory that only its owner can enter', function () 
     const checkout = privateCheckout(folder);
     const dataDir = join(checkout, '.millrace');
     const script = join(checkout, 'test', 'support', 'own-stack.ts');
-    owner = new OwnerProcess(settingsFor(dataDir), { script });
+    // PostgreSQL is the one that runs as another user; for the others it is enough that something answers.
+    const port = String((elsewhere.address() as AddressInfo).port);
+    const named = { KAFKA_BROKERS: `127.0.0.1:${port}`, SCHEMA_REGISTRY_URL: `http://127.0.0.1:${port}` };
+    owner = new OwnerProcess(settingsFor(dataDir, { MILLRACE_INFRA: 'auto', ...named }), { script });
     const { endpoints } = await owner.ready();
     expect(await query(endpoints?.databaseUrl ?? '', 'select 1 as one')).to.deep.equal([{ one: 1 }]);
     expect(await owner.signal('SIGINT')).to.deep.include({ code: 0 });

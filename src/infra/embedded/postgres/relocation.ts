@@ -1,5 +1,14 @@
 import { createHash } from 'node:crypto';
-import { lstatSync, mkdirSync, readlinkSync, realpathSync, symlinkSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  lstatSync,
+  mkdirSync,
+  readlinkSync,
+  realpathSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OperatorError } from '../../../operator-error.ts';
 import type { DataDir } from '../data-dir.ts';
@@ -23,11 +32,20 @@ export const locatePostgresData = (dir: DataDir, user: ServerUser | undefined): 
   const link = readLink(dir.postgres);
   if (link !== undefined) return ownRelocation(dir, link);
   const exists = lstatSync(dir.postgres, { throwIfNoEntry: false }) !== undefined;
-  if (exists || user === undefined || canEnter(dir.root, user)) return dir.postgres;
+  if (exists || user === undefined) return dir.postgres;
+  if (!canEnter(dir.root, user) && canEnter(dirname(dir.root), user)) admit(user, dir.root);
+  if (canEnter(dir.root, user)) return dir.postgres;
   const elsewhere = relocatedPostgres(dir);
   mkdirSync(dirname(elsewhere), { recursive: true, mode: 0o755 });
   symlinkSync(elsewhere, dir.postgres);
   return elsewhere;
+};
+
+/** The data directory itself is ours: the server's group may pass through it, and nobody else. */
+const admit = (user: ServerUser, directory: string): void => {
+  const { uid, mode } = statSync(directory);
+  chownSync(directory, uid, user.gid);
+  chmodSync(directory, (mode & 0o777) | 0o010);
 };
 
 export const readLink = (path: string): string | undefined =>
