@@ -11,6 +11,8 @@ const say = (message: unknown): void => void process.stdout.write(`${JSON.string
 const log = pino({ level: 'warn' }, { write: (line: string) => say({ logged: JSON.parse(line).msg }) });
 const interrupted = new AbortController();
 process.on('SIGINT', () => interrupted.abort());
+// The test run holds the other end: a run that is killed must not leave this process behind.
+process.stdin.on('end', () => process.exit(71)).resume();
 
 try {
   const { config } = loadConfig({ env: process.env, envFile: '/dev/null' });
@@ -24,10 +26,7 @@ try {
   const asked = new Promise<undefined>((resolve) =>
     interrupted.signal.addEventListener('abort', () => resolve(undefined)),
   );
-  // A pending promise does not keep a process alive.
-  const awake = setInterval(() => undefined, 1000);
   const failure = await Promise.race([asked, infrastructure.failed]);
-  clearInterval(awake);
   await infrastructure.stop();
   if (failure) throw failure;
   say({ state: 'stopped' });
@@ -37,4 +36,6 @@ try {
     line: error instanceof OperatorError ? error.line : String((error as Error).stack),
   });
   process.exitCode = error instanceof OperatorError ? error.exitCode : 70;
+} finally {
+  process.stdin.destroy();
 }

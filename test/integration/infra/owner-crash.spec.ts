@@ -1,6 +1,7 @@
 import { existsSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
+import { isRunning } from '../../../src/infra/embedded/process-identity.ts';
 import { readStackState } from '../../../src/infra/embedded/stack-state.ts';
 import { eventually } from '../../support/eventually.ts';
 import { OwnerProcess } from './owner-process.ts';
@@ -24,7 +25,7 @@ describe('a stack whose owner comes to a sudden end', function () {
 
   after(async () => {
     for (const owner of owners) await owner.end();
-    for (const { pid } of children()) if (processesOf(dataDir).length > 0) process.kill(pid, 'SIGKILL');
+    for (const { pid } of children().filter(isRunning)) process.kill(pid, 'SIGKILL');
     rmSync(dataDir, { recursive: true, force: true });
   });
 

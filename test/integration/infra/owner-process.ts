@@ -25,7 +25,7 @@ export class OwnerProcess {
   constructor(env: Readonly<Record<string, string>>, options: { script?: string } = {}) {
     this.#child = spawn(process.execPath, [options.script ?? script], {
       env: { ...process.env, ...env },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     });
     if (this.#child.stdout) {
       createInterface(this.#child.stdout).on('line', (line) => this.said.push(JSON.parse(line) as Said));
