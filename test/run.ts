@@ -50,7 +50,7 @@ const runSpecs = async (folders: readonly string[]): Promise<Counts> => {
     const code = await run(
       bin('mocha'),
       folders.map((folder) => `test/${folder}/**/*.spec.ts`),
-      { MILLRACE_TEST_COUNTS: file },
+      { TEST_COUNTS_FILE: file },
     );
     const counts = readCounts(file);
     // mocha can fail without a failed test: a leak, a crash, a spec that does not load.

@@ -8,7 +8,7 @@ describe('a test run', () => {
     this.timeout(20_000);
     const mocha = join(projectRoot, 'node_modules/mocha/bin/mocha.js');
     const fixture = join(projectRoot, 'test/support/fixtures/leaky.fixture.ts');
-    const { MILLRACE_TEST_COUNTS: _, ...env } = process.env;
+    const { TEST_COUNTS_FILE: _, ...env } = process.env;
     const run = spawnSync(process.execPath, [mocha, fixture], { cwd: projectRoot, env, encoding: 'utf8' });
     expect(run.stdout).to.match(/1 passing/);
     expect(run.stderr).to.match(/Leaked handles: Timeout/);
