@@ -24,3 +24,5 @@ const report = (error: unknown): number => {
 };
 
 await main();
+// Everything is stopped or given up by now; a connection that still waits for an answer must not keep the process.
+process.exit();

@@ -30,18 +30,12 @@ export const createRecordSource = (kafka: Kafka, options: ConsumerOptions): Reco
         topics: [...options.topics],
         fromBeginning: options.startFrom === 'earliest',
       });
-      const joined = new Promise<void>((resolve) => {
-        const forget = consumer.on(consumer.events.GROUP_JOIN, () => {
-          forget();
-          resolve();
-        });
-      });
-      await consumer.run({
+      // kafkajs comes back from this call when the consumer has its place in the group.
+      const joined = consumer.run({
         autoCommit: false,
         eachBatch: (payload) => passOn(consumer, payload, handle, options.log),
       });
-      // Ready means that records flow: the first event need not wait for the group to form.
-      await joined;
+      await waitForGroup(joined, options);
     },
     failed: new Promise((resolve) => {
       // kafkajs leaves a process alive with a dead consumer when it does not restart by itself.
@@ -49,8 +43,45 @@ export const createRecordSource = (kafka: Kafka, options: ConsumerOptions): Reco
         if (!payload.restart) resolve(payload.error);
       });
     }),
-    stop: () => consumer.disconnect(),
+    stop: () => atMost(stopWaitMs, consumer.disconnect()),
   };
+};
+
+/** A consumer that still waits for its group cannot leave it; whatever it held is safe, so nobody has to wait along. */
+const stopWaitMs = 5000;
+
+const atMost = async (timeMs: number, work: Promise<void>): Promise<void> => {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, timeMs);
+  });
+  await Promise.race([work, over]);
+  clearTimeout(timer);
+};
+
+/** Usually a matter of milliseconds, after which records flow. */
+const groupWaitMs = 2000;
+
+/**
+ * Ready should mean that records flow. But a consumer that was killed keeps its place in the group until its session
+ * ends, and the others wait for it: nothing is lost by that, and a start should not hang on it.
+ */
+const waitForGroup = async (joined: Promise<void>, options: ConsumerOptions): Promise<void> => {
+  let isIn = false;
+  const noticed = joined.then(() => {
+    isIn = true;
+  });
+  await atMost(groupWaitMs, noticed);
+  if (isIn) return;
+  options.log.warn(
+    { group: options.groupId, sessionTimeoutMs: options.sessionTimeoutMs },
+    'The consumer group still counts a member that is gone; records flow when its session has ended',
+  );
+  noticed.then(
+    () => options.log.info({ group: options.groupId }, 'Records flow'),
+    (error: Error) =>
+      options.log.error({ err: error, group: options.groupId }, 'The consumer cannot join its group'),
+  );
 };
 
 const passOn = async (
