@@ -1,13 +1,7 @@
 import type { Envelope } from '../avro/envelope.ts';
 import type { CounterTable, StreamOf, Topology } from '../streams/topology.ts';
 import { topology } from '../streams/topology.ts';
-
-type ProductFact = Envelope<{ readonly productId: string }>;
-
-const ofType =
-  (eventType: string) =>
-  (envelope: Envelope): envelope is ProductFact =>
-    envelope.type === eventType;
+import { ofEvent } from './of-event.ts';
 
 const statistic = {
   table: 'product_statistic',
@@ -24,12 +18,12 @@ export interface ProductStatisticSources {
 export const productStatistic = ({ productViewEvents, stockEvents }: ProductStatisticSources): Topology =>
   topology('product-statistic', (t) => {
     t.stream(stockEvents)
-      .filter(ofType('loopers.product.registered.v1'))
+      .filter(ofEvent('ProductRegistered'))
       .groupBy((event) => event.data.productId)
       .toRow(statistic);
 
     t.stream(productViewEvents)
-      .filter(ofType('loopers.product.viewed.v1'))
+      .filter(ofEvent('ProductViewed'))
       .groupBy((event) => event.data.productId)
       .count(statistic, 'view_count', {
         once: (event) => ({

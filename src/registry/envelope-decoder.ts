@@ -1,6 +1,8 @@
 import type { Type } from 'avsc';
 import { frameLength, schemaIdOf } from '../avro/confluent-frame.ts';
 import { DecodingError, decodeEnvelope } from '../avro/decode-envelope.ts';
+import { upcastEnvelope } from '../avro/upcast-envelope.ts';
+import { UnknownEventType } from '../event-catalogue/upcasters.ts';
 import type { DecodedBatch, PoisonRecord, RecordDecoder } from '../streams/ports.ts';
 import type { RawBatch, RawRecord } from '../streams/record-source.ts';
 import type { StreamRecord } from '../streams/topology.ts';
@@ -16,13 +18,17 @@ export const createEnvelopeDecoder = (registry: SchemaRegistry): RecordDecoder =
       try {
         records.push(decodeRecord(batch, record, writers));
       } catch (error) {
-        if (!(error instanceof DecodingError || error instanceof UnknownSchemaId)) throw error;
+        if (!isBadData(error)) throw error;
         poison.push({ record, error });
       }
     }
     return { records, poison } satisfies DecodedBatch;
   },
 });
+
+/** Bytes that no waiting will make readable. */
+const isBadData = (error: unknown): error is Error =>
+  error instanceof DecodingError || error instanceof UnknownSchemaId || error instanceof UnknownEventType;
 
 type Writers = ReadonlyMap<number, Type | UnknownSchemaId>;
 
@@ -59,6 +65,6 @@ const decodeRecord = (batch: RawBatch, record: RawRecord, writers: Writers): Str
     partition: batch.partition,
     offset: record.offset,
     key: record.key?.toString('utf8') ?? null,
-    value: decodeEnvelope(writer, record.value, frameLength),
+    value: upcastEnvelope(decodeEnvelope(writer, record.value, frameLength)),
   };
 };

@@ -1,7 +1,7 @@
 import { frame } from '../avro/confluent-frame.ts';
 import { subjectOf } from '../avro/envelope-schema.ts';
-import { type EventName, eventCatalogue, eventNameOf } from '../event-catalogue/event-catalogue.ts';
 import type { TopicName } from '../event-catalogue/topic-name.ts';
+import { topicOf } from '../event-catalogue/upcasters.ts';
 import type { WriterSchemas } from '../journal/writer-schemas.ts';
 import type { OutgoingRecord, RecordProducer } from '../kafka/record-producer.ts';
 import type { SchemaRegistry } from '../registry/schema-registry.ts';
@@ -18,7 +18,7 @@ export interface PublishPorts {
 export const publishRows = async (ports: PublishPorts, rows: readonly OutboxRow[]): Promise<void> => {
   const batches = new Map<string, OutgoingRecord[]>();
   for (const row of rows) {
-    const { topic } = eventCatalogue[knownEvent(row)];
+    const topic = topicOf(row.eventType);
     const record = { key: row.partitionKey, value: frame(await schemaIdFor(ports, topic, row), row.payload) };
     const physical = ports.physicalTopic(topic);
     const batch = batches.get(physical);
@@ -26,14 +26,6 @@ export const publishRows = async (ports: PublishPorts, rows: readonly OutboxRow[
     else batches.set(physical, [record]);
   }
   await ports.producer.send(batches);
-};
-
-const knownEvent = (row: OutboxRow): EventName => {
-  const name = eventNameOf(row.eventType);
-  if (name) return name;
-  throw new Error(
-    `Outbox row ${row.id} has the unknown event type ${row.eventType}: a newer version wrote it; upgrade this relay`,
-  );
 };
 
 const schemaIdFor = async (

@@ -22,7 +22,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   relay: ['avro', 'event-catalogue', 'journal', 'kafka', 'postgres', 'registry'],
   streams: [],
   'streams-postgres': ['postgres', 'streams'],
-  projections: ['avro', 'streams'],
+  projections: ['avro', 'event-catalogue', 'streams'],
   'read-model': ['postgres'],
   http: ['commands', 'domain', 'journal', 'read-model'],
   infra: ['config'],
