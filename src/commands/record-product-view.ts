@@ -1,26 +1,32 @@
-import { productViewDecider, type RecordProductView } from '../domain/product-view/product-view.ts';
-import { streamExists } from '../journal/read-stream.ts';
-import type { CommandContext } from '../journal/seal-event.ts';
-import { type CommandPorts, type CommandResult, executeCommand } from './execute-command.ts';
+import { productId as asProductId, userId as asUserId } from '../domain/ids.ts';
+import type { ProductAnswer } from './command.ts';
+import { type CommandPlan, rejected } from './command-plan.ts';
 
-/** A product once registered stays so: looking before the transaction cannot be overtaken by anything. */
-export const recordProductView = async (
-  ports: CommandPorts,
-  command: RecordProductView,
-  context: CommandContext,
-): Promise<CommandResult<'product-unknown'>> => {
-  const known = await streamExists(ports.database, {
-    aggregateType: 'Product',
-    aggregateId: command.productId,
-  });
-  if (!known) return { outcome: 'rejected', rejection: 'product-unknown' };
-
-  const eventId = ports.newEventId();
-  return executeCommand(ports, {
-    decider: productViewDecider,
-    stream: { aggregateType: 'ProductView', aggregateId: `${command.productId}_${eventId}` },
-    command,
-    context,
-    firstEventId: eventId,
-  });
+/** A view is a stream of its own, named after its one event: views never contend, however many come. */
+export const recordProductView = (input: {
+  readonly productId: string;
+  readonly userId: string | undefined;
+  readonly eventId: string;
+}): CommandPlan<ProductAnswer> => {
+  const { productId, userId, eventId } = input;
+  const viewId = `${productId}_${eventId}`;
+  const stream = { aggregateType: 'ProductView', aggregateId: viewId } as const;
+  return {
+    streams: [{ ...stream, isNew: true }],
+    mustExist: [{ aggregateType: 'Product', aggregateId: productId }],
+    decide: (view) => {
+      if (!view.exists('Product', productId)) return rejected({ reason: 'product-unknown' });
+      const decision = view.decide('ProductView', viewId, {
+        type: 'RecordProductView',
+        productId: asProductId(productId),
+        userId: userId === undefined ? null : asUserId(userId),
+      });
+      if (decision.outcome === 'rejected') return decision;
+      return {
+        outcome: 'accepted',
+        changes: [{ stream, events: decision.events, firstEventId: eventId }],
+        answer: (after) => ({ productId, version: after.version('ProductView', viewId) }),
+      };
+    },
+  };
 };

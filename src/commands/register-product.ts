@@ -1,15 +1,32 @@
-import { type ProductRejection, productDecider, type RegisterProduct } from '../domain/product/product.ts';
-import type { CommandContext } from '../journal/seal-event.ts';
-import { type CommandPorts, type CommandResult, executeCommand } from './execute-command.ts';
+import { productId as asProductId } from '../domain/ids.ts';
+import type { ProductAnswer } from './command.ts';
+import type { CommandPlan } from './command-plan.ts';
 
-export const registerProduct = (
-  ports: CommandPorts,
-  command: RegisterProduct,
-  context: CommandContext,
-): Promise<CommandResult<ProductRejection>> =>
-  executeCommand(ports, {
-    decider: productDecider,
-    stream: { aggregateType: 'Product', aggregateId: command.productId },
-    command,
-    context,
-  });
+export const registerProduct = (input: {
+  readonly productId: string;
+  readonly name: string;
+  readonly priceMinor: number;
+  readonly currency: string;
+  readonly stock: number;
+}): CommandPlan<ProductAnswer> => {
+  const { productId, name, stock, priceMinor, currency } = input;
+  const stream = { aggregateType: 'Product', aggregateId: productId } as const;
+  return {
+    streams: [stream],
+    decide: (view) => {
+      const decision = view.decide('Product', productId, {
+        type: 'RegisterProduct',
+        productId: asProductId(productId),
+        name,
+        price: { amountMinor: priceMinor, currency },
+        stock,
+      });
+      if (decision.outcome === 'rejected') return decision;
+      return {
+        outcome: 'accepted',
+        changes: [{ stream, events: decision.events }],
+        answer: (after) => ({ productId, version: after.version('Product', productId) }),
+      };
+    },
+  };
+};

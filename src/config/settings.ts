@@ -162,6 +162,34 @@ export const settings = {
       max: 1000,
       describes: 'Times a command that lost a race is decided again',
     }),
+    batchSizeMax: integer({
+      variable: 'COMMAND_BATCH_SIZE_MAX',
+      fallback: 100,
+      min: 1,
+      max: 1000,
+      describes: 'Commands that share one transaction at most',
+    }),
+    batchesMax: integer({
+      variable: 'COMMAND_BATCHES_MAX',
+      fallback: 4,
+      min: 1,
+      max: 100,
+      describes: 'Command transactions under way at once in one process',
+    }),
+    queueMax: integer({
+      variable: 'COMMAND_QUEUE_MAX',
+      fallback: 10_000,
+      min: 1,
+      max: 1_000_000,
+      describes: 'Commands that may wait before further ones are refused',
+    }),
+    idempotencyRetentionMs: integer({
+      variable: 'IDEMPOTENCY_RETENTION_MS',
+      fallback: day_ms,
+      min: 1000,
+      max: 90 * day_ms,
+      describes: 'Time a request can be repeated and gets its first answer again',
+    }),
   },
   topics: {
     prefix: {

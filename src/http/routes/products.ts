@@ -27,9 +27,14 @@ export const productRoutes: FastifyPluginAsyncTypebox<ProductRouteOptions> = asy
     '/v1/products',
     { schema: { body: RegisterProductBody, response: { 201: CommandAnswer } } },
     async (request, reply) => {
-      const { productId = newProductId(), ...facts } = request.body;
+      const { productId = newProductId(), priceMinor, currency, ...facts } = request.body;
       const result = await commands.registerProduct(
-        { type: 'RegisterProduct', productId: asProductId(productId), ...facts },
+        {
+          type: 'RegisterProduct',
+          productId: asProductId(productId),
+          price: { amountMinor: priceMinor, currency },
+          ...facts,
+        },
         contextOf(request),
       );
       if (result.outcome === 'rejected')
