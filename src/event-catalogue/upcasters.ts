@@ -1,10 +1,10 @@
-import { type EventType, eventCatalogue, eventNameOf } from './event-catalogue.ts';
+import { type EventName, type EventType, eventCatalogue, eventNameOf } from './event-catalogue.ts';
 import type { TopicName } from './topic-name.ts';
 
 type EventData = Readonly<Record<string, unknown>>;
 
 /** What an event type of the past becomes. Chains are fine: a v1 may become a v2 that becomes a v3. */
-interface Upcaster {
+export interface Upcaster {
   readonly from: string;
   readonly to: string;
   /** File in `avro/` with the record that the old type carried. */
@@ -12,7 +12,7 @@ interface Upcaster {
   readonly upcast: (data: EventData) => EventData;
 }
 
-export const upcasters: readonly Upcaster[] = [
+const steps = [
   {
     // v1 had price and currency side by side; money is one value now, as in orders and payments.
     from: 'loopers.product.registered.v1',
@@ -23,7 +23,11 @@ export const upcasters: readonly Upcaster[] = [
       price: { amountMinor: priceMinor, currency },
     }),
   },
-];
+] as const satisfies readonly Upcaster[];
+
+export const upcasters: readonly Upcaster[] = steps;
+export type PastEventType = (typeof steps)[number]['from'];
+export type UpcastTarget = (typeof steps)[number]['to'];
 
 const byType = new Map(upcasters.map((upcaster) => [upcaster.from, upcaster]));
 
@@ -43,11 +47,18 @@ export const upcast = (
   return { type: type as EventType, data };
 };
 
-/** Where an event goes, also one of a type of the past: it stays with its successors, or order would break. */
-export const topicOf = (eventType: string): TopicName => {
+/** The type at the end of the chain; of today, unless nobody has ever known the one at its beginning. */
+export const newestTypeOf = (eventType: string): string => {
   const step = byType.get(eventType);
-  if (step) return topicOf(step.to);
-  const name = eventNameOf(eventType);
-  if (!name) throw new UnknownEventType(`${eventType} is not an event type this version knows`);
-  return eventCatalogue[name].topic;
+  return step ? newestTypeOf(step.to) : eventType;
 };
+
+/** What an event is called today, also one of a type of the past. */
+export const eventNameToday = (eventType: string): EventName => {
+  const name = eventNameOf(newestTypeOf(eventType));
+  if (!name) throw new UnknownEventType(`${eventType} is not an event type this version knows`);
+  return name;
+};
+
+/** Where an event goes, also one of a type of the past: it stays with its successors, or order would break. */
+export const topicOf = (eventType: string): TopicName => eventCatalogue[eventNameToday(eventType)].topic;

@@ -1,11 +1,10 @@
 import type { Type } from 'avsc';
-import { frameLength, schemaIdOf } from '../avro/confluent-frame.ts';
-import { DecodingError, decodeEnvelope } from '../avro/decode-envelope.ts';
-import { upcastEnvelope } from '../avro/upcast-envelope.ts';
-import { UnknownEventType } from '../event-catalogue/upcasters.ts';
+import { schemaIdOf } from '../avro/confluent-frame.ts';
+import { DecodingError } from '../avro/decode-envelope.ts';
 import type { DecodedBatch, PoisonRecord, RecordDecoder } from '../streams/ports.ts';
 import type { RawBatch, RawRecord } from '../streams/record-source.ts';
 import type { StreamRecord } from '../streams/topology.ts';
+import { isUnreadable, readFramed } from './read-framed-envelope.ts';
 import { type SchemaRegistry, UnknownSchemaId } from './schema-registry.ts';
 
 /** Decodes a batch: the registry is asked once per schema id, the records themselves are decoded without waiting. */
@@ -18,17 +17,13 @@ export const createEnvelopeDecoder = (registry: SchemaRegistry): RecordDecoder =
       try {
         records.push(decodeRecord(batch, record, writers));
       } catch (error) {
-        if (!isBadData(error)) throw error;
+        if (!isUnreadable(error)) throw error;
         poison.push({ record, error });
       }
     }
     return { records, poison } satisfies DecodedBatch;
   },
 });
-
-/** Bytes that no waiting will make readable. */
-const isBadData = (error: unknown): error is Error =>
-  error instanceof DecodingError || error instanceof UnknownSchemaId || error instanceof UnknownEventType;
 
 type Writers = ReadonlyMap<number, Type | UnknownSchemaId>;
 
@@ -65,6 +60,6 @@ const decodeRecord = (batch: RawBatch, record: RawRecord, writers: Writers): Str
     partition: batch.partition,
     offset: record.offset,
     key: record.key?.toString('utf8') ?? null,
-    value: upcastEnvelope(decodeEnvelope(writer, record.value, frameLength)),
+    value: readFramed(record.value, writer),
   };
 };
