@@ -39,6 +39,7 @@ export const openAdapters = (config: Config, endpoints: Endpoints, log: Logger):
   registry: connectSchemaRegistry({
     url: endpoints.schemaRegistryUrl,
     requestTimeoutMs: config.registry.requestTimeoutMs,
+    compatibility: config.registry.compatibility,
   }),
   processName: `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`,
 });

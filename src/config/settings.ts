@@ -243,6 +243,20 @@ export const settings = {
       max: 120_000,
       describes: 'Time one request to the registry may take',
     }),
+    compatibility: oneOf({
+      variable: 'SCHEMA_COMPATIBILITY',
+      fallback: 'FULL_TRANSITIVE',
+      values: [
+        'FULL_TRANSITIVE',
+        'FULL',
+        'BACKWARD_TRANSITIVE',
+        'BACKWARD',
+        'FORWARD_TRANSITIVE',
+        'FORWARD',
+        'NONE',
+      ],
+      describes: 'What a changed schema must be able to read, or be read by',
+    }),
   },
   redis: {
     url: optionalUrl({

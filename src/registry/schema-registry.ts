@@ -1,5 +1,9 @@
 import { SchemaRegistry as Client, COMPATIBILITY, SchemaType } from '@kafkajs/confluent-schema-registry';
 import type { Type } from 'avsc';
+import { parseSchema } from '../avro/parse-schema.ts';
+import type { CompatibilityPolicy } from '../schema-evolution/compatibility-policy.ts';
+import { IncompatibleSchema, refusalReasons } from './incompatible-schema.ts';
+import { connectRegistryRest, type RegistryAccess, splitCredentials } from './registry-rest.ts';
 
 /** The registry answered that it does not have what was asked for: trying again will not help. */
 export class UnknownSchemaId extends Error {
@@ -7,36 +11,61 @@ export class UnknownSchemaId extends Error {
 }
 
 export interface SchemaRegistry {
-  /** The id of a schema under a subject; registers it when it is new there. Asked once, then remembered. */
+  /**
+   * The id of a schema under a subject; registers it when it is new there. Asked once, then remembered. Fails with
+   * IncompatibleSchema when the registry refuses it, which trying again does not change.
+   */
   idOf(subject: string, schemaJson: string): Promise<number>;
   /** The schema a record was written with. Asked once, then remembered. */
   writerType(schemaId: number): Promise<Type>;
 }
 
-export const connectSchemaRegistry = (options: { url: string; requestTimeoutMs: number }): SchemaRegistry => {
+export const connectSchemaRegistry = (
+  options: RegistryAccess & { readonly compatibility: CompatibilityPolicy },
+): SchemaRegistry => {
+  const { base, auth } = splitCredentials(options.url);
   const client = new Client(
-    { host: options.url, retry: { retries: 2, maxRetryTimeInSecs: options.requestTimeoutMs / 1000 } },
+    {
+      host: base,
+      ...(auth && { auth }),
+      retry: { retries: 2, maxRetryTimeInSecs: options.requestTimeoutMs / 1000 },
+    },
     { [SchemaType.AVRO]: { wrapUnions: 'never' } },
   );
+  const rest = connectRegistryRest(options);
   const ids = new Map<string, Promise<number>>();
   const types = new Map<number, Promise<Type>>();
 
+  const register = async (subject: string, schemaJson: string): Promise<number> => {
+    // The library sets the level only after the first registration, when a second writer may have been let in.
+    await rest.setCompatibility(subject, options.compatibility);
+    try {
+      const { id } = await client.register(
+        { type: SchemaType.AVRO, schema: schemaJson },
+        { subject, compatibility: COMPATIBILITY[options.compatibility], updateConfig: false },
+      );
+      return id;
+    } catch (cause) {
+      if (statusOf(cause) !== 409) throw cause;
+      const registered = await rest.versions(subject);
+      const reasons = refusalReasons({ registered, candidate: schemaJson, policy: options.compatibility });
+      throw new IncompatibleSchema(subject, reasons, cause);
+    }
+  };
+
   return {
     idOf: (subject, schemaJson) =>
-      remember(ids, `${subject} ${schemaJson}`, async () => {
-        const { id } = await client.register(
-          { type: SchemaType.AVRO, schema: schemaJson },
-          { subject, compatibility: COMPATIBILITY.FULL_TRANSITIVE },
-        );
-        return id;
-      }),
+      remember(ids, `${subject} ${schemaJson}`, () => register(subject, schemaJson)),
     writerType: (schemaId) =>
       remember(types, schemaId, async () => {
         try {
-          return (await client.getSchema(schemaId)) as unknown as Type;
+          const type = (await client.getSchema(schemaId)) as unknown as Type;
+          // Read again by our own rules: the library's type believes every promise that bytes make.
+          return parseSchema(JSON.stringify(type.schema({ exportAttrs: true })));
         } catch (cause) {
-          if (isNotFound(cause))
+          if (statusOf(cause) === 404) {
             throw new UnknownSchemaId(`The registry has no schema ${schemaId}`, { cause });
+          }
           throw cause;
         }
       }),
@@ -53,5 +82,5 @@ const remember = <K, V>(answers: Map<K, Promise<V>>, key: K, ask: () => Promise<
   return asked;
 };
 
-const isNotFound = (error: unknown): boolean =>
-  typeof error === 'object' && error !== null && 'status' in error && error.status === 404;
+const statusOf = (error: unknown): unknown =>
+  typeof error === 'object' && error !== null && 'status' in error ? error.status : undefined;

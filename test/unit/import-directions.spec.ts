@@ -18,7 +18,8 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   commands: ['domain', 'journal', 'postgres'],
   topics: ['event-catalogue', 'kafka'],
   kafka: ['streams', 'topics'],
-  registry: ['avro', 'event-catalogue', 'streams'],
+  'schema-evolution': ['avro', 'event-catalogue', 'streams'],
+  registry: ['avro', 'event-catalogue', 'schema-evolution', 'streams'],
   relay: ['avro', 'event-catalogue', 'journal', 'kafka', 'postgres', 'registry'],
   streams: [],
   'streams-postgres': ['postgres', 'streams'],
@@ -27,7 +28,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   http: ['commands', 'domain', 'journal', 'read-model'],
   infra: ['config'],
   app: ['*'],
-  cli: ['app', 'config', 'http', 'infra', 'logging', 'postgres', 'registry'],
+  cli: ['app', 'avro', 'config', 'http', 'infra', 'logging', 'postgres', 'registry', 'schema-evolution'],
 };
 
 /** Libraries that appear in one room only, so that there is one place to replace them. */
