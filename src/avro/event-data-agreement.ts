@@ -30,9 +30,11 @@ type Drifted = {
 }[EventName];
 
 /** Does not compile, and names the events, when an event or its schema was changed without the other. */
-export const eventsAgreeWithTheirSchemas: [Drifted] extends [never] ? true : Drifted = true;
+export const eventsAgreeWithTheirSchemas: [Drifted] extends [never]
+  ? true
+  : `${Drifted} and its schema differ` = true;
 
 type DeadEnd = Exclude<UpcastTarget, EventType | PastEventType>;
 
 /** Does not compile, and names the types, when an upcaster leads to a type that nobody knows. */
-export const upcastersLeadToEvents: [DeadEnd] extends [never] ? true : DeadEnd = true;
+export const upcastersLeadToEvents: [DeadEnd] extends [never] ? true : `${DeadEnd} is no event type` = true;

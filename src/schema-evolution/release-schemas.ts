@@ -1,5 +1,6 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import type { Envelope } from '../avro/envelope.ts';
 import { parseSchema } from '../avro/parse-schema.ts';
 import { eventCatalogue } from '../event-catalogue/event-catalogue.ts';
@@ -59,7 +60,7 @@ const goldenEventsOf = (
 ): ReadonlyMap<string, GoldenEvent> => {
   const { eventType, file } = schema;
   const shared = readSample<SharedSample>(avroDir, 'envelope.json');
-  const samples = readSample<readonly Sample[]>(avroDir, file.replace(/\.avsc$/, '.json'));
+  const samples = readSample<readonly Sample[]>(avroDir, sampleFile(file));
   if (samples.length === 0) throw withoutSample(file);
   return new Map(
     samples.map(({ title, about, aggregateId, data }) => {
@@ -74,15 +75,26 @@ const goldenEventsOf = (
 };
 
 const encodeSample = ({ json, file }: EventSchema, title: string, envelope: Envelope): string => {
+  const remedy = `Bring avro/samples/${sampleFile(file)} up to date with the schema, new fields included`;
+  const misfit = (why: string, cause?: unknown): OperatorError =>
+    new OperatorError(`The sample ${title} does not fit ${file}: ${why}`, { remedy, cause });
+  const type = parseSchema(json);
+  let bytes: Buffer;
   try {
-    return parseSchema(json).toBuffer(envelope).toString('hex');
+    bytes = type.toBuffer(envelope);
   } catch (cause) {
-    throw new OperatorError(`The sample ${title} does not fit ${file}: ${(cause as Error).message}`, {
-      remedy: `Bring avro/samples/${file.replace(/\.avsc$/, '.json')} up to date with the schema, new fields included`,
-      cause,
-    });
+    throw misfit((cause as Error).message, cause);
   }
+  // avsc writes the default of a field that is not there and leaves out what it does not know; a golden event says all.
+  if (!isDeepStrictEqual(plain(type.fromBuffer(bytes)), plain(envelope))) {
+    throw misfit('it lacks a field, or has one too many');
+  }
+  return bytes.toString('hex');
 };
+
+const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
+
+const sampleFile = (schemaFile: string): string => schemaFile.replace(/\.avsc$/, '.json');
 
 const readSample = <T>(avroDir: string, file: string): T => {
   try {
