@@ -7,6 +7,7 @@ interface Tap {
   readLong(): number;
   readString(): string;
   skipString(): void;
+  writeLong(value: number): void;
 }
 interface Readable {
   _read(tap: Tap): unknown;
@@ -77,17 +78,48 @@ class BoundedMap extends avsc.types.MapType {
   }
 }
 
+/** avsc takes whole numbers up to here, one below what JavaScript counts exactly. */
+export const largestLong = Number.MAX_SAFE_INTEGER - 1;
+/** avsc doubles a negative number and subtracts one: below this that is not exact, and the sign is lost without a word. */
+export const smallestLong = -(2 ** 52);
+
+const isExact = (value: unknown): value is number =>
+  Number.isInteger(value) && (value as number) >= smallestLong && (value as number) <= largestLong;
+
+class ExactLong extends avsc.types.LongType {
+  _check(value: unknown, _flags: unknown, hook?: (value: unknown, type: Type) => void): boolean {
+    const exact = isExact(value);
+    if (!exact) hook?.(value, this);
+    return exact;
+  }
+
+  _read(tap: Tap): number {
+    // The last bit of the first byte is the sign; avsc loses it in rounding where the number is too large.
+    const isNegative = ((tap.buf[tap.pos] ?? 0) & 1) === 1;
+    const value = tap.readLong();
+    if (!isExact(value) || isNegative !== value < 0)
+      throw new UnsafeContent('a long is beyond what can be read exactly');
+    return value;
+  }
+
+  _write(tap: Tap, value: unknown): void {
+    if (!isExact(value)) throw new Error(`invalid "long": ${JSON.stringify(value)}`);
+    tap.writeLong(value);
+  }
+}
+
 type Options = NonNullable<Parameters<typeof avsc.Type.forSchema>[1]>;
 
-const bounded: NonNullable<Options['typeHook']> = (schema, options) => {
+const guarded: NonNullable<Options['typeHook']> = (schema, options) => {
   if (typeof schema !== 'object' || !('type' in schema)) return undefined;
   if (schema.type === 'array') return new BoundedArray(schema as Schema, options);
   if (schema.type === 'map') return new BoundedMap(schema as Schema, options);
+  if (schema.type === 'long') return new ExactLong();
   return undefined;
 };
 
 /** Unions decode to the bare value, whatever their branches are: the shape of an event does not depend on its schema. */
 export const parseSchema = (json: string): Type =>
-  avsc.Type.forSchema(JSON.parse(json) as Schema, { wrapUnions: 'never', typeHook: bounded });
+  avsc.Type.forSchema(JSON.parse(json) as Schema, { wrapUnions: 'never', typeHook: guarded });
 
 export const fingerprintOf = (type: Type): string => type.fingerprint('sha256').toString('hex');

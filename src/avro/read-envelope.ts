@@ -34,7 +34,7 @@ export const envelopeReaderOf = (writer: Type): EnvelopeReader => {
 };
 
 const decoderOf = ({ type, fingerprint }: EnvelopeSchema, writer: Type): EnvelopeReader => {
-  // The same schema needs no resolver, which would cost a third of the speed.
+  // What was written as it is read needs nothing in between.
   if (fingerprintOf(writer) === fingerprint) {
     return (bytes, start) => decodeEnvelope(type, bytes, start);
   }

@@ -9,8 +9,7 @@ export class IncompatibleSchema extends OperatorError {
 
   constructor(subject: string, reasons: readonly string[], cause?: unknown) {
     super(`The registry refuses the schema of ${subject}: ${reasons.join('; ') || 'it does not say why'}`, {
-      remedy:
-        'Run `millrace schemas check` for how to do it instead; a registry with schemas of another system needs a TOPIC_PREFIX or a registry of its own',
+      remedy: 'Run `millrace schemas check` for how to do it instead',
       cause,
     });
     this.subject = subject;
