@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 /**
- * The whole check in one command: format, lint and types first, then the specs, then one line that counts.
+ * The whole check in one command: format, lint, types and schemas first, then the specs, then one line that counts.
  * `node test/run.ts unit` runs one folder of specs without the checks.
  */
 const suites = ['unit', 'integration', 'e2e'];
@@ -28,14 +28,16 @@ const run = (command: string, args: readonly string[], env: NodeJS.ProcessEnv = 
   });
 
 const bin = (name: string): string => join(import.meta.dirname, '..', 'node_modules', '.bin', name);
+const millrace = join(import.meta.dirname, '..', 'src', 'cli', 'millrace.ts');
 
 const runChecks = async (): Promise<Counts> => {
   const counts: Counts = { passed: 0, failed: 0 };
   for (const [title, command, args] of [
-    ['format and lint', 'biome', ['ci', '--error-on-warnings', '--colors=off']],
-    ['types', 'tsc', ['--noEmit']],
+    ['format and lint', bin('biome'), ['ci', '--error-on-warnings', '--colors=off']],
+    ['types', bin('tsc'), ['--noEmit']],
+    ['schemas', process.execPath, [millrace, 'schemas', 'check', '--offline', '--released']],
   ] as const) {
-    const code = await run(bin(command), args);
+    const code = await run(command, args);
     process.stdout.write(`${code === 0 ? 'ok' : 'FAILED'}: ${title}\n`);
     if (code === 0) counts.passed++;
     else counts.failed++;
