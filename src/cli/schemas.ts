@@ -167,10 +167,13 @@ const goldenCommand = (): Command =>
     });
 
 const typesCommand = (): Command =>
-  new Command('types').description(`Write ${typesFile} from the schemas`).action(() => {
-    writeFileSync(join(projectRoot, typesFile), generateTypes(avroDir));
-    console.log(`${typesFile} is current.`);
-  });
+  new Command('types')
+    .description(`Write ${typesFile} from the schemas`)
+    .option('--json', 'as JSON')
+    .action(({ json }: { json?: boolean }) => {
+      writeFileSync(join(projectRoot, typesFile), generateTypes(avroDir));
+      print(json, { file: typesFile }, () => `${typesFile} is current.`);
+    });
 
 const registerCommand = (): Command =>
   new Command('register')

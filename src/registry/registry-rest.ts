@@ -1,3 +1,4 @@
+import { OperatorError } from '../operator-error.ts';
 import type { CompatibilityPolicy } from '../schema-evolution/compatibility-policy.ts';
 
 /** What the registry's library does not offer: levels before the first schema, and questions without registering. */
@@ -16,12 +17,13 @@ export interface RegistryVerdict {
   readonly messages: readonly string[];
 }
 
-export class RegistryRequestFailed extends Error {
-  override readonly name = 'RegistryRequestFailed';
-  readonly status: number;
-  constructor(message: string, status: number) {
-    super(message);
-    this.status = status;
+/** The registry did not answer, or not as a registry does. */
+export class RegistryRequestFailed extends OperatorError {
+  constructor(request: string, answer: string, cause?: unknown) {
+    super(`The schema registry failed on ${request}: ${answer}`, {
+      remedy: 'See whether it runs; SCHEMA_REGISTRY_URL says where it is looked for',
+      cause,
+    });
   }
 }
 
@@ -64,17 +66,23 @@ export const connectRegistryRest = ({ url, requestTimeoutMs }: RegistryAccess): 
   };
 
   const send = async (method: string, path: string, body?: unknown): Promise<Answer> => {
-    const response = await fetch(`${base}${path}`, {
-      method,
-      headers,
-      signal: AbortSignal.timeout(requestTimeoutMs),
-      ...(body !== undefined && { body: JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    if (!response.ok && response.status !== 404) {
-      throw new RegistryRequestFailed(`${method} ${path}: ${response.status} ${text}`, response.status);
+    const request = `${method} ${path}`;
+    try {
+      const response = await fetch(`${base}${path}`, {
+        method,
+        headers,
+        signal: AbortSignal.timeout(requestTimeoutMs),
+        ...(body !== undefined && { body: JSON.stringify(body) }),
+      });
+      const text = await response.text();
+      if (!response.ok && response.status !== 404) {
+        throw new RegistryRequestFailed(request, `${response.status} ${text}`);
+      }
+      return { status: response.status, body: text === '' ? undefined : JSON.parse(text) };
+    } catch (error) {
+      if (error instanceof RegistryRequestFailed) throw error;
+      throw new RegistryRequestFailed(request, (error as Error).message, error);
     }
-    return { status: response.status, body: text === '' ? undefined : JSON.parse(text) };
   };
   /** Not found is an answer here: there is no such subject, or no level is set for it. */
   const ask = async <T>(method: string, path: string, body?: unknown): Promise<T | undefined> => {

@@ -1,3 +1,4 @@
+import { OperatorError } from '../operator-error.ts';
 import { type EventSchema, readEventSchemas } from './event-schemas.ts';
 import { isNull, type RecordNode, type SchemaNode, shortNameOf } from './schema-model.ts';
 import { placesIn } from './walk-schema.ts';
@@ -8,7 +9,9 @@ export const typesFile = 'src/avro/event-data.ts';
 export const generateTypes = (avroDir: string): string => {
   const { schemas, findings } = readEventSchemas(avroDir);
   const [unreadable] = findings;
-  if (unreadable) throw new Error(`${unreadable.schema}: ${unreadable.what}`);
+  if (unreadable) {
+    throw new OperatorError(`${unreadable.schema}: ${unreadable.what}`, { remedy: unreadable.instead });
+  }
   const inOrder = schemas.toSorted((a, b) => (a.file < b.file ? -1 : 1));
   return [
     '// Written by `millrace schemas types` from the schemas in avro; change those instead.\n',
@@ -25,7 +28,9 @@ const recordsOf = (schemas: readonly EventSchema[]): ReadonlyMap<string, RecordN
     const name = shortNameOf(node.fullName);
     const known = records.get(name);
     if (known && known.fullName !== node.fullName) {
-      throw new Error(`${known.fullName} and ${node.fullName} would both be called ${name}`);
+      throw new OperatorError(`${known.fullName} and ${node.fullName} would both be called ${name}`, {
+        remedy: 'Give one of the records another name',
+      });
     }
     records.set(name, node);
   }

@@ -12,7 +12,11 @@ import { createEnvelopeDecoder } from '../../../src/registry/envelope-decoder.ts
 import { IncompatibleSchema } from '../../../src/registry/incompatible-schema.ts';
 import { isUnreadable, readFramedEnvelope } from '../../../src/registry/read-framed-envelope.ts';
 import { registerSchemas } from '../../../src/registry/register-schemas.ts';
-import { connectRegistryRest, type RegistryRest } from '../../../src/registry/registry-rest.ts';
+import {
+  connectRegistryRest,
+  RegistryRequestFailed,
+  type RegistryRest,
+} from '../../../src/registry/registry-rest.ts';
 import {
   connectSchemaRegistry,
   type SchemaRegistry,
@@ -216,6 +220,9 @@ describe('schema registry', () => {
         compatibility: 'FULL',
       });
       expect(isUnreadable(await failureOf(readFramedEnvelope(nobody, framed)))).to.equal(false);
+      const error = await failureOf(nobody.idOf('subject', json(a)));
+      expect(error).to.be.instanceOf(RegistryRequestFailed);
+      expect(error.message).to.match(/failed on GET \/config\/subject/);
     });
   });
 });
