@@ -1,5 +1,4 @@
-import { decodeEnvelope } from '../avro/decode-envelope.ts';
-import { upcastEnvelope } from '../avro/upcast-envelope.ts';
+import { readEnvelope } from '../avro/read-envelope.ts';
 import type { DomainEvent } from '../domain/domain-event.ts';
 import type { SqlRunner } from '../postgres/database.ts';
 import { domainEventOf } from './domain-event-of.ts';
@@ -68,7 +67,7 @@ export const loadStreams = async (
       stream.snapshot = { state, version };
     } else {
       const writer = await schemas.find(schemaFingerprint);
-      stream.events.push(domainEventOf(upcastEnvelope(decodeEnvelope(writer.type, payload))));
+      stream.events.push(domainEventOf(readEnvelope(writer.type, payload)));
     }
   }
   return loaded;

@@ -1,5 +1,4 @@
-import { decodeEnvelope } from '../avro/decode-envelope.ts';
-import { upcastEnvelope } from '../avro/upcast-envelope.ts';
+import { readEnvelope } from '../avro/read-envelope.ts';
 import type { SqlRunner } from '../postgres/database.ts';
 import type { StreamId } from './seal-event.ts';
 import type { WriterSchemas } from './writer-schemas.ts';
@@ -35,7 +34,7 @@ export const streamHistory = async (
   const entries: HistoryEntry[] = [];
   for (const row of rows) {
     const writer = await schemas.find(row.schemaFingerprint);
-    const envelope = upcastEnvelope(decodeEnvelope(writer.type, row.payload));
+    const envelope = readEnvelope(writer.type, row.payload);
     entries.push({
       eventId: envelope.id,
       type: envelope.type,
