@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+
 /** One setting: the environment variable that carries it, what it accepts, and what it is when nobody says. */
 export interface Setting<T> {
   readonly variable: string;
@@ -71,3 +73,78 @@ export const optionalBrokers = (
   allowed: 'host:port, several separated by commas',
   secret: 'no',
 });
+
+export const flag = (entry: Entry<boolean>): Setting<boolean> => ({
+  ...entry,
+  parse: (value) => (value === 'true' ? true : value === 'false' ? false : undefined),
+  allowed: 'true or false',
+  secret: 'no',
+});
+
+export const optionalText = (
+  entry: Omit<Entry<string | undefined>, 'fallback'>,
+): Setting<string | undefined> => ({
+  ...entry,
+  fallback: undefined,
+  parse: (value) => (value.trim() === '' ? undefined : value),
+  allowed: 'a text that is not empty',
+  secret: 'no',
+});
+
+export const optionalSecret = (
+  entry: Omit<Entry<string | undefined>, 'fallback'> & { bytesMin: number },
+): Setting<string | undefined> => ({
+  ...entry,
+  fallback: undefined,
+  parse: (value) => (Buffer.byteLength(value) >= entry.bytesMin ? value : undefined),
+  allowed: `a secret of at least ${entry.bytesMin} bytes`,
+  secret: 'whole',
+});
+
+export const someOf = <const T extends string>(
+  entry: Entry<readonly T[]> & { values: readonly T[] },
+): Setting<readonly T[]> => ({
+  ...entry,
+  parse: (value) => {
+    const chosen = value.split(',').map((name) => entry.values.find((known) => known === name.trim()));
+    return chosen.every((name) => name !== undefined) ? Object.freeze(chosen) : undefined;
+  },
+  allowed: `one or more of ${entry.values.join(', ')}, separated by commas`,
+  secret: 'no',
+});
+
+/** Who a key stands for, and the key's SHA-256: the key itself is forgotten as soon as it is read. */
+export type ApiKey =
+  | { readonly role: 'operator'; readonly sha256: string }
+  | { readonly role: 'shopper'; readonly userId: string; readonly sha256: string };
+
+export const optionalApiKeys = (
+  entry: Omit<Entry<readonly ApiKey[] | undefined>, 'fallback'>,
+): Setting<readonly ApiKey[] | undefined> => ({
+  ...entry,
+  fallback: undefined,
+  parse: (value) => {
+    const keys = value.split(',').map((part) => parseApiKey(part.trim()));
+    if (!keys.every((key) => key !== undefined)) return undefined;
+    // One key for two callers would let one of them act as the other.
+    const distinct = new Set(keys.map(({ sha256 }) => sha256)).size === keys.length;
+    return distinct ? Object.freeze(keys) : undefined;
+  },
+  allowed:
+    'operator:KEY or shopper:USERID:KEY, several separated by commas, each key once; sha256:HEX in place of KEY keeps only its hash',
+  secret: 'whole',
+});
+
+/** A user called sha256 is refused: it would be a hash whose owner was forgotten. */
+const apiKeyPattern =
+  /^(?:operator|shopper:(?!sha256:)(?<userId>[A-Za-z0-9-]{1,64})):(?<key>[\x21-\x7e]{1,256})$/;
+const sha256Pattern = /^sha256:(?<hex>[0-9a-f]{64})$/i;
+
+const parseApiKey = (text: string): ApiKey | undefined => {
+  const { userId, key } = apiKeyPattern.exec(text)?.groups ?? {};
+  if (key === undefined) return undefined;
+  const hex = sha256Pattern.exec(key)?.groups?.hex;
+  if (hex === undefined && key.startsWith('sha256:')) return undefined;
+  const sha256 = hex?.toLowerCase() ?? createHash('sha256').update(key).digest('hex');
+  return userId === undefined ? { role: 'operator', sha256 } : { role: 'shopper', userId, sha256 };
+};

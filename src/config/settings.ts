@@ -1,6 +1,19 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { integer, oneOf, oneOfNumbers, optionalBrokers, optionalUrl, type Setting, text } from './setting.ts';
+import {
+  flag,
+  integer,
+  oneOf,
+  oneOfNumbers,
+  optionalApiKeys,
+  optionalBrokers,
+  optionalSecret,
+  optionalText,
+  optionalUrl,
+  type Setting,
+  someOf,
+  text,
+} from './setting.ts';
 
 const day_ms = 24 * 60 * 60 * 1000;
 
@@ -28,6 +41,69 @@ export const settings = {
       min: 100,
       max: 600_000,
       describes: 'Time a client has to send a whole request',
+    }),
+    requireIfMatch: flag({
+      variable: 'HTTP_REQUIRE_IF_MATCH',
+      fallback: false,
+      describes: 'Whether stock adjustments and steps of orders and payments must say which version they saw',
+    }),
+  },
+  auth: {
+    apiKeys: optionalApiKeys({
+      variable: 'MILLRACE_API_KEYS',
+      describes: 'Who may call the API with which key; without any, a key is generated on a loopback HOST',
+    }),
+    jwtSecret: optionalSecret({
+      variable: 'JWT_SECRET',
+      bytesMin: 32,
+      describes: 'Shared key of HS256 tokens; not together with a key set',
+    }),
+    jwksUrl: optionalUrl({
+      variable: 'JWT_JWKS_URL',
+      protocols: ['https:', 'http:'],
+      describes: 'Where the public keys of tokens are published',
+    }),
+    jwksFile: optionalText({
+      variable: 'JWT_JWKS_FILE',
+      describes: 'File with the public keys of tokens',
+    }),
+    jwtAlgorithms: someOf({
+      variable: 'JWT_ALGORITHMS',
+      fallback: ['RS256', 'ES256', 'EdDSA'],
+      values: ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'],
+      describes: 'Signatures accepted with a key set',
+    }),
+    jwtIssuer: optionalText({ variable: 'JWT_ISSUER', describes: 'Issuer every token must name' }),
+    jwtAudience: optionalText({ variable: 'JWT_AUDIENCE', describes: 'Audience every token must name' }),
+    jwtClockToleranceSeconds: integer({
+      variable: 'JWT_CLOCK_TOLERANCE_SECONDS',
+      fallback: 5,
+      min: 0,
+      max: 300,
+      describes: 'How far the clocks of issuer and server may differ',
+    }),
+  },
+  rateLimits: {
+    commandsPerMinute: integer({
+      variable: 'RATE_LIMIT_COMMANDS_PER_MINUTE',
+      fallback: 600,
+      min: 0,
+      max: 10_000_000,
+      describes: 'Commands a shopper may send to one process, likes and views apart; 0 is no limit',
+    }),
+    likesAndViewsPerMinute: integer({
+      variable: 'RATE_LIMIT_LIKES_AND_VIEWS_PER_MINUTE',
+      fallback: 6000,
+      min: 0,
+      max: 10_000_000,
+      describes: 'Likes and views a shopper may send to one process; 0 is no limit',
+    }),
+    failedLoginsPerMinute: integer({
+      variable: 'RATE_LIMIT_FAILED_LOGINS_PER_MINUTE',
+      fallback: 60,
+      min: 0,
+      max: 10_000_000,
+      describes: 'Wrong credentials from one address before it has to wait; 0 is no limit',
     }),
   },
   process: {

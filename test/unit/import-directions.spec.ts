@@ -25,7 +25,8 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   'streams-postgres': ['postgres', 'streams'],
   projections: ['avro', 'event-catalogue', 'streams'],
   'read-model': ['postgres'],
-  http: ['commands', 'domain', 'journal', 'read-model'],
+  auth: [],
+  http: ['auth', 'commands', 'domain', 'journal', 'read-model'],
   infra: ['config'],
   app: ['*'],
   cli: ['app', 'avro', 'config', 'http', 'infra', 'logging', 'postgres', 'registry', 'schema-evolution'],
@@ -42,6 +43,7 @@ const libraryRooms: Readonly<Record<string, readonly string[]>> = {
   avsc: ['avro', 'journal', 'registry'],
   rxjs: ['streams', 'projections'],
   fastify: ['http'],
+  jose: ['auth'],
   commander: ['cli'],
 };
 
