@@ -2,7 +2,7 @@ import { Command, Option } from 'commander';
 import type { Logger } from 'pino';
 import { type App, startApp } from '../app/start-app.ts';
 import type { Config } from '../config/settings.ts';
-import { requireFreePort } from '../http/server.ts';
+import { requireFreePort } from '../http/listen.ts';
 import type { Infrastructure } from '../infra/infrastructure.ts';
 import { provideInfrastructure } from '../infra/provide-infrastructure.ts';
 import { createLogger } from '../logging/create-logger.ts';

@@ -1,36 +1,216 @@
 import { Type } from 'typebox';
+import { largestStock } from '../domain/product/product.ts';
 
-const id = { minLength: 1, maxLength: 64, pattern: '^[A-Za-z0-9-]+$' };
 /** Beyond this a number in JSON no longer says what was meant. */
 const largestExactInteger = Number.MAX_SAFE_INTEGER;
+const quantityMax = 1_000_000;
+const orderItemsMax = 100;
 
-export const ProductIdSchema = Type.String({ ...id, description: 'Letters, digits and dashes' });
-export const UserIdSchema = Type.String(id);
+export const LargeInteger = Type.Integer({ minimum: -largestExactInteger, maximum: largestExactInteger });
+const Version = Type.Integer({
+  minimum: 0,
+  maximum: largestExactInteger,
+  description: 'How often it has changed; the same as in ETag',
+});
 
-export const ProductPath = Type.Object({ productId: ProductIdSchema });
+export const IdSchema = Type.String({
+  pattern: '^[A-Za-z0-9-]{1,64}$',
+  description: '1 to 64 letters, digits and dashes',
+  examples: ['mill-1'],
+});
+
+/** Control characters and halves of characters would not come out of the database as they went in. */
+const textOf = (options: { maxLength: number; description: string; example: string }) =>
+  Type.String({
+    minLength: 1,
+    maxLength: options.maxLength,
+    pattern: '^[^\\p{Cc}\\p{Cs}]*$',
+    description: options.description,
+    examples: [options.example],
+  });
+
+const AmountMinor = Type.Integer({
+  minimum: 0,
+  maximum: largestExactInteger,
+  description: 'In minor units of the currency',
+  examples: [1999],
+});
+const Currency = Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217 code', examples: ['EUR'] });
+
+export const AmountSchema = Type.Object(
+  { amountMinor: AmountMinor, currency: Currency },
+  { additionalProperties: false },
+);
+
+export const ProductPath = Type.Object({ productId: IdSchema });
+export const LikePath = Type.Object({ productId: IdSchema, userId: IdSchema });
+export const OrderPath = Type.Object({ orderId: IdSchema });
+export const PaymentPath = Type.Object({ paymentId: IdSchema });
+
+/** Nothing is taken from the query string, so nothing in it is ignored. */
+export const NoQuery = Type.Object({}, { additionalProperties: false });
+
+/** A command that needs no body may come with none or with an empty object. */
+export const NoBody = Type.Union([Type.Object({}, { additionalProperties: false }), Type.Null()]);
 
 export const RegisterProductBody = Type.Object(
   {
-    productId: Type.Optional(ProductIdSchema),
-    name: Type.String({ minLength: 1, maxLength: 200 }),
-    priceMinor: Type.Integer({ minimum: 0, maximum: largestExactInteger }),
-    currency: Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217 code' }),
-    stock: Type.Integer({ minimum: 0, maximum: largestExactInteger }),
+    productId: Type.Optional(IdSchema),
+    name: textOf({ maxLength: 200, description: 'What shoppers see', example: 'Coffee mill' }),
+    priceMinor: AmountMinor,
+    currency: Currency,
+    stock: Type.Integer({ minimum: 0, maximum: largestStock, examples: [100] }),
   },
   { additionalProperties: false },
 );
 
-export const RecordViewBody = Type.Object(
-  { userId: Type.Optional(UserIdSchema) },
+export const AdjustStockBody = Type.Object(
+  {
+    delta: Type.Integer({
+      minimum: -largestStock,
+      maximum: largestStock,
+      description: 'Pieces that came (positive) or went (negative)',
+      examples: [-3],
+    }),
+    reason: textOf({
+      maxLength: 200,
+      description: 'Why, for whoever reads the history',
+      example: 'breakage',
+    }),
+  },
   { additionalProperties: false },
 );
 
-export const CommandAnswer = Type.Object({ productId: ProductIdSchema, version: Type.Integer() });
+export const RecordViewBody = Type.Union([
+  Type.Object({ userId: Type.Optional(IdSchema) }, { additionalProperties: false }),
+  Type.Null(),
+]);
 
-export const StatisticAnswer = Type.Object({
-  productId: ProductIdSchema,
-  likeCount: Type.Integer(),
-  salesCount: Type.Integer(),
-  viewCount: Type.Integer(),
-  updatedAt: Type.String({ format: 'date-time' }),
-});
+export const PlaceOrderBody = Type.Object(
+  {
+    userId: IdSchema,
+    items: Type.Array(
+      Type.Object(
+        {
+          productId: IdSchema,
+          quantity: Type.Integer({ minimum: 1, maximum: quantityMax, examples: [2] }),
+        },
+        { additionalProperties: false },
+      ),
+      { minItems: 1, maxItems: orderItemsMax },
+    ),
+  },
+  { additionalProperties: false },
+);
+
+export const CreatePaymentBody = Type.Object(
+  {
+    amountMinor: AmountMinor,
+    method: textOf({ maxLength: 50, description: 'How it is paid', example: 'card' }),
+  },
+  { additionalProperties: false },
+);
+
+export const FailPaymentBody = Type.Union([
+  Type.Object(
+    {
+      reason: Type.Optional(
+        textOf({ maxLength: 200, description: 'Why it failed', example: 'card declined' }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  Type.Null(),
+]);
+
+export const ProductAnswer = Type.Object(
+  { productId: IdSchema, version: Version },
+  { additionalProperties: false },
+);
+
+export const StockAnswer = Type.Object(
+  {
+    productId: IdSchema,
+    stock: Type.Integer({ minimum: 0, description: 'What is left' }),
+    version: Version,
+  },
+  { additionalProperties: false },
+);
+
+export const LikeAnswer = Type.Object(
+  { productId: IdSchema, userId: IdSchema, liked: Type.Boolean(), version: Version },
+  { additionalProperties: false },
+);
+
+export const OrderAnswer = Type.Object(
+  {
+    orderId: IdSchema,
+    status: Type.Union([Type.Literal('created'), Type.Literal('paid'), Type.Literal('canceled')]),
+    totalMinor: AmountMinor,
+    currency: Currency,
+    version: Version,
+  },
+  { additionalProperties: false },
+);
+
+export const PaymentAnswer = Type.Object(
+  {
+    paymentId: IdSchema,
+    orderId: IdSchema,
+    status: Type.Union([Type.Literal('created'), Type.Literal('paid'), Type.Literal('failed')]),
+    amountMinor: AmountMinor,
+    currency: Currency,
+    version: Version,
+  },
+  { additionalProperties: false },
+);
+
+export const OrderHistoryAnswer = Type.Object(
+  {
+    orderId: IdSchema,
+    version: Version,
+    events: Type.Array(
+      Type.Object(
+        {
+          eventId: Type.String(),
+          type: Type.String({ examples: ['loopers.order.created.v1'] }),
+          version: Version,
+          time: Type.String({ format: 'date-time' }),
+          data: Type.Record(Type.String(), Type.Unknown(), { description: 'What the event says' }),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+
+export const StatisticAnswer = Type.Object(
+  {
+    productId: IdSchema,
+    likeCount: Type.Integer(),
+    salesCount: Type.Integer(),
+    viewCount: Type.Integer(),
+    updatedAt: Type.String({ format: 'date-time' }),
+  },
+  { additionalProperties: false },
+);
+
+export const LiveAnswer = Type.Object({ status: Type.Literal('ok') }, { additionalProperties: false });
+
+export const ReadyAnswer = Type.Object(
+  {
+    status: Type.Union([Type.Literal('ok'), Type.Literal('failing')]),
+    checks: Type.Array(
+      Type.Object(
+        {
+          name: Type.String(),
+          status: Type.Union([Type.Literal('ok'), Type.Literal('failing')]),
+          reason: Type.Optional(Type.String()),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);

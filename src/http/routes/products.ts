@@ -1,86 +1,140 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
-import { Type } from 'typebox';
-import type { Commands } from '../../commands/commands.ts';
-import { productId as asProductId, userId as asUserId } from '../../domain/ids.ts';
-import type { Queries } from '../../read-model/queries.ts';
-import { problems } from '../problem.ts';
+import { callerOf, mayActFor } from '../access-control.ts';
+import { commandRequestOf, sendOutcome } from '../command-request.ts';
+import type { Operation } from '../operation.ts';
+import { problem } from '../problem.ts';
 import { sendProblem } from '../problem-responses.ts';
-import { contextOf } from '../request-context.ts';
 import {
-  CommandAnswer,
+  AdjustStockBody,
+  NoQuery,
+  ProductAnswer,
   ProductPath,
   RecordViewBody,
   RegisterProductBody,
   StatisticAnswer,
+  StockAnswer,
 } from '../schemas.ts';
+import type { ApiPorts } from './route-options.ts';
 
-export interface ProductRouteOptions {
-  readonly commands: Commands;
-  readonly queries: Queries;
-  readonly newProductId: () => string;
-}
+const registerProduct: Operation = {
+  id: 'registerProduct',
+  tag: 'Products',
+  summary: 'Register a product',
+  description: 'Without a productId one is chosen.',
+  access: 'operator',
+  command: { limit: 'commands', ifMatch: 'not-applicable', rejections: ['product-already-registered'] },
+  answerHeaders: { ETag: 'Its version', Location: 'Where it is' },
+};
 
-export const productRoutes: FastifyPluginAsyncTypebox<ProductRouteOptions> = async (server, options) => {
-  const { commands, queries, newProductId } = options;
+const adjustStock: Operation = {
+  id: 'adjustStock',
+  tag: 'Products',
+  summary: 'Count pieces in or out',
+  access: 'operator',
+  command: {
+    limit: 'commands',
+    ifMatch: 'transition',
+    rejections: ['product-unknown', 'stock-insufficient', 'stock-too-large'],
+  },
+  answerHeaders: { ETag: 'The version of the product' },
+};
+
+const recordView: Operation = {
+  id: 'recordProductView',
+  tag: 'Products',
+  summary: 'Tell that somebody looked at a product',
+  access: 'shopper',
+  command: {
+    limit: 'likes-and-views',
+    ifMatch: 'not-applicable',
+    rejections: ['product-unknown', 'not-yours'],
+  },
+};
+
+const getStatistic: Operation = {
+  id: 'getProductStatistic',
+  tag: 'Products',
+  summary: 'How often a product was liked, sold and seen',
+  access: 'shopper',
+  problems: ['statistic-unknown'],
+};
+
+export const productRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, ports) => {
+  const { commands, queries, newCorrelationId } = ports;
 
   server.post(
     '/v1/products',
-    { schema: { body: RegisterProductBody, response: { 201: CommandAnswer } } },
+    {
+      config: { operation: registerProduct },
+      schema: { querystring: NoQuery, body: RegisterProductBody, response: { 201: ProductAnswer } },
+    },
     async (request, reply) => {
-      const { productId = newProductId(), priceMinor, currency, ...facts } = request.body;
-      const result = await commands.registerProduct(
-        {
-          type: 'RegisterProduct',
-          productId: asProductId(productId),
-          price: { amountMinor: priceMinor, currency },
-          ...facts,
-        },
-        contextOf(request),
+      const { productId, name, priceMinor, currency, stock } = request.body;
+      const outcome = await commands.registerProduct(
+        { productId, name, priceMinor, currency, stock },
+        commandRequestOf(request, newCorrelationId),
       );
-      if (result.outcome === 'rejected')
-        return sendProblem(reply, problems.productAlreadyRegistered(productId));
-      return reply
-        .code(201)
-        .header('location', `/v1/products/${productId}`)
-        .send({ productId, version: result.version });
+      return sendOutcome(reply, outcome, (answer) => ({
+        status: 201,
+        location: `/v1/products/${answer.productId}`,
+      }));
+    },
+  );
+
+  server.post(
+    '/v1/products/:productId/stock-adjustments',
+    {
+      config: { operation: adjustStock },
+      schema: {
+        params: ProductPath,
+        querystring: NoQuery,
+        body: AdjustStockBody,
+        response: { 200: StockAnswer },
+      },
+    },
+    async (request, reply) => {
+      const { delta, reason } = request.body;
+      const outcome = await commands.adjustStock(
+        { productId: request.params.productId, delta, reason },
+        commandRequestOf(request, newCorrelationId),
+      );
+      return sendOutcome(reply, outcome, () => ({ status: 200 }));
     },
   );
 
   server.post(
     '/v1/products/:productId/views',
     {
+      config: { operation: recordView },
       schema: {
         params: ProductPath,
-        body: Type.Union([RecordViewBody, Type.Null()]),
-        response: { 201: CommandAnswer },
+        querystring: NoQuery,
+        body: RecordViewBody,
+        response: { 201: ProductAnswer },
       },
     },
     async (request, reply) => {
-      const { productId } = request.params;
-      const viewer = request.body?.userId;
-      const result = await commands.recordProductView(
-        {
-          type: 'RecordProductView',
-          productId: asProductId(productId),
-          userId: viewer === undefined ? null : asUserId(viewer),
-        },
-        contextOf(request),
+      const userId = request.body?.userId;
+      if (!mayActFor(callerOf(request), userId)) return sendProblem(reply, problem('not-yours', {}));
+      const outcome = await commands.recordProductView(
+        { productId: request.params.productId, userId },
+        commandRequestOf(request, newCorrelationId),
       );
-      if (result.outcome === 'rejected') return sendProblem(reply, problems.productUnknown(productId));
-      return reply.code(201).send({ productId, version: result.version });
+      return sendOutcome(reply, outcome, () => ({ status: 201, etag: false }));
     },
   );
 
   server.get(
     '/v1/products/:productId/statistic',
-    { schema: { params: ProductPath, response: { 200: StatisticAnswer } } },
+    {
+      config: { operation: getStatistic },
+      schema: { params: ProductPath, querystring: NoQuery, response: { 200: StatisticAnswer } },
+    },
     async (request, reply) => {
       const statistic = await queries.getProductStatistic(request.params.productId);
       if (!statistic) {
-        return sendProblem(
-          reply,
-          problems.statisticUnknown('It appears once the product is registered and projected'),
-        );
+        const detail = 'It appears once the product is registered and projected';
+        return sendProblem(reply, problem('statistic-unknown', { detail }));
       }
       return { ...statistic, updatedAt: statistic.updatedAt.toISOString() };
     },

@@ -1,0 +1,31 @@
+import rateLimit from '@fastify/rate-limit';
+import type { FastifyInstance } from 'fastify';
+import type { Authenticate } from '../auth/authenticator.ts';
+import { controlAccess } from './access-control.ts';
+import { readCommandHeaders } from './command-request.ts';
+import { createFailedLogins } from './failed-logins.ts';
+import { limitCommandRates, type RateLimits } from './rate-limits.ts';
+import { likeRoutes } from './routes/likes.ts';
+import { orderRoutes } from './routes/orders.ts';
+import { paymentRoutes } from './routes/payments.ts';
+import { productRoutes } from './routes/products.ts';
+import type { ApiPorts } from './routes/route-options.ts';
+
+export interface ApiOptions extends ApiPorts {
+  readonly authenticate: Authenticate;
+  readonly rateLimits: RateLimits;
+  readonly requireIfMatch: boolean;
+}
+
+/** Everything under /v1. The hooks run in this order: who is it, may it, is it too much, is it a proper command. */
+export const api = async (server: FastifyInstance, options: ApiOptions): Promise<void> => {
+  const { authenticate, rateLimits, requireIfMatch, ...ports } = options;
+  await server.register(rateLimit, { global: false });
+  const failedLogins = createFailedLogins(server, rateLimits.failedLoginsPerMinute);
+  controlAccess(server, { authenticate, failedLogins });
+  limitCommandRates(server, rateLimits);
+  readCommandHeaders(server, { requireIfMatch });
+  for (const routes of [productRoutes, likeRoutes, orderRoutes, paymentRoutes]) {
+    await server.register(routes, ports);
+  }
+};

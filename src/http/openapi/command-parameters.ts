@@ -1,0 +1,47 @@
+import type { CommandTraits } from '../operation.ts';
+
+/** A header as the document tells it; the code that reads it is in header-values.ts, and a test keeps the two together. */
+export interface CommandParameter {
+  readonly name: string;
+  readonly required: boolean;
+  readonly pattern: string;
+  readonly description: string;
+  readonly examples: readonly string[];
+}
+
+const always: readonly CommandParameter[] = [
+  {
+    name: 'Idempotency-Key',
+    required: true,
+    pattern: '^("[\\x21\\x23-\\x7e]{1,255}"|[\\x21\\x23-\\x7e]{1,255})$',
+    description:
+      'Chosen by the client, new for every command and the same for its repetitions; quotes make no difference',
+    examples: ['5c1e6f0e-6f0b-4e0c-9d5a-0e4f7a2f9a11'],
+  },
+  {
+    name: 'X-Correlation-Id',
+    required: false,
+    pattern: '^[\\x21-\\x7e]{1,255}$',
+    description:
+      'Ties what follows from this to something the client knows; anything else than visible ASCII is replaced',
+    examples: ['checkout-42'],
+  },
+  {
+    name: 'traceparent',
+    required: false,
+    pattern: '^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$',
+    description: 'W3C trace context, passed on with every event',
+    examples: ['00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'],
+  },
+];
+
+const ifMatch: CommandParameter = {
+  name: 'If-Match',
+  required: false,
+  pattern: '^"(0|[1-9][0-9]{0,15})"$',
+  description: 'The version that was seen: the command happens only while it is current',
+  examples: ['"5"'],
+};
+
+export const commandParameters = (traits: CommandTraits): readonly CommandParameter[] =>
+  traits.ifMatch === 'not-applicable' ? always : [...always, ifMatch];

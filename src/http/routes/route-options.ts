@@ -1,0 +1,17 @@
+import type { Commands } from '../../commands/commands.ts';
+import type { HistoryEntry } from '../../journal/stream-history.ts';
+import type { Queries } from '../../read-model/queries.ts';
+
+export interface Histories {
+  /** The stream of an order and whose it is; null when there is no such order. */
+  orderEvents(orderId: string): Promise<{ ownerId: string; events: readonly HistoryEntry[] } | null>;
+}
+
+/** What the routes of the API are built on. */
+export interface ApiPorts {
+  readonly commands: Commands;
+  readonly queries: Queries;
+  readonly histories: Histories;
+  /** For commands whose client did not bring an id that ties things together. */
+  readonly newCorrelationId: () => string;
+}
