@@ -26,6 +26,6 @@ const matches = (pattern: string, path: string): boolean => {
   const given = path.split('/');
   return (
     expected.length === given.length &&
-    expected.every((step, index) => (step.startsWith(':') ? given[index] !== '' : step === given[index]))
+    expected.every((step, index) => step.startsWith(':') || step === given[index])
   );
 };

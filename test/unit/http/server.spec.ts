@@ -1,139 +1,160 @@
 import { expect } from 'chai';
-import type { FastifyInstance } from 'fastify';
-import type { Commands } from '../../../src/commands/commands.ts';
-import { buildServer } from '../../../src/http/server.ts';
 import { VersionConflict } from '../../../src/journal/append-events.ts';
 import { recordingLog } from '../../support/silent-log.ts';
+import { problemName, startTestApi, type TestApi } from './api-server.ts';
 
-const product = { productId: 'p-1', name: 'Mill', priceMinor: 100, currency: 'EUR', stock: 1 };
+const view = { method: 'POST', url: '/v1/products/p-1/views', as: 'alice' } as const;
 
 describe('HTTP server', () => {
   const { log, lines } = recordingLog();
-  let server: FastifyInstance;
-  let received: unknown[];
-  let answer: () => ReturnType<Commands['registerProduct']>;
+  let api: TestApi;
   let healthy: () => Promise<void>;
 
-  beforeEach(() => {
-    received = [];
+  beforeEach(async () => {
     lines.length = 0;
-    answer = async () => ({ outcome: 'accepted', version: 1 });
     healthy = async () => {};
-    server = buildServer({
-      log,
-      bodyBytesMax: 2048,
-      requestTimeoutMs: 1000,
-      newRequestId: () => 'generated',
-      healthChecks: { database: () => healthy() },
-      api: {
-        commands: {
-          registerProduct: (command, context) => {
-            received.push({ command, context });
-            return answer();
-          },
-          recordProductView: async (command, context) => {
-            received.push({ command, context });
-            return { outcome: 'rejected', rejection: 'product-unknown' };
-          },
-        },
-        queries: { getProductStatistic: async () => null },
-        newProductId: () => 'new-id',
-      },
-    });
+    api = await startTestApi({ log, healthCheck: () => healthy() });
   });
-  afterEach(() => server.close());
+  afterEach(() => api.close());
 
-  const post = (payload: unknown, headers: Record<string, string> = {}) =>
-    server.inject({
-      method: 'POST',
-      url: '/v1/products',
-      headers: { 'content-type': 'application/json', ...headers },
-      payload: typeof payload === 'string' ? payload : JSON.stringify(payload),
-    });
+  const failWith = async (error: Error) => {
+    api.answerWith(() => Promise.reject(error));
+    return api.send(view);
+  };
+  const withCode = (code: string, message = 'trouble'): Error => Object.assign(new Error(message), { code });
 
-  it('passes a command on with where it came from', async () => {
-    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
-    const { productId: _, ...withoutId } = product;
-    const response = await post(withoutId, { 'idempotency-key': '"key-1"', traceparent });
-    expect(response.statusCode).to.equal(201);
-    expect(response.json()).to.deep.equal({ productId: 'new-id', version: 1 });
-    expect(received).to.deep.equal([
-      {
-        command: { type: 'RegisterProduct', ...product, productId: 'new-id' },
-        context: { requestId: 'key-1', correlationId: 'key-1', traceparent },
-      },
-    ]);
+  it('gives every answer an id of its own, whatever the client calls its request', async () => {
+    const headers = { 'x-request-id': 'mine', 'idempotency-key': 'mine' };
+    const ids = [
+      await api.send({ ...view, headers }),
+      await api.send({ ...view, headers }),
+      await api.send({ method: 'GET', url: '/livez' }),
+      await api.send({ method: 'GET', url: '/nowhere' }),
+      await api.send({ method: 'GET', url: '/v1/products/%zz/statistic' }),
+    ].map((answer) => answer.headers['x-request-id']);
+    expect(new Set(ids).size).to.equal(ids.length);
+    expect(ids).not.to.include('mine');
   });
 
-  it('does not pass a trace on that is not one', async () => {
-    await post(product, { traceparent: '00-0-0-01' });
-    expect(received).to.have.nested.property('[0].context.traceparent', null);
+  it('answers an unknown path with a problem, without its query', async () => {
+    const answer = await api.send({ method: 'GET', url: '/v2/nothing?secret=1' });
+    expect(answer.statusCode).to.equal(404);
+    expect(answer.json).to.include({ type: 'urn:millrace:problem:not-found', detail: 'GET /v2/nothing' });
   });
 
-  const refused: readonly [string, unknown, Record<string, string>, number, string][] = [
-    ['a number as text', { ...product, stock: '1' }, {}, 400, 'invalid-request'],
-    ['true as a number', { ...product, stock: true }, {}, 400, 'invalid-request'],
-    ['an unknown field', { ...product, colour: 'red' }, {}, 400, 'invalid-request'],
-    ['a negative stock', { ...product, stock: -1 }, {}, 400, 'invalid-request'],
-    ['half a cent', { ...product, priceMinor: 0.5 }, {}, 400, 'invalid-request'],
-    ['a number beyond 2^53', { ...product, stock: 2 ** 53 }, {}, 400, 'invalid-request'],
-    ['an id with a slash', { ...product, productId: 'a/b' }, {}, 400, 'invalid-request'],
-    ['no body', '', {}, 400, 'invalid-request'],
-    ['broken JSON', '{', {}, 400, 'malformed-json'],
-    ['a poisoned prototype', '{"__proto__":{"x":1}}', {}, 400, 'malformed-json'],
-    ['another content type', product, { 'content-type': 'text/plain' }, 415, 'unsupported-media-type'],
-    ['a huge body', { ...product, name: 'x'.repeat(3000) }, {}, 413, 'body-too-large'],
-  ];
-  for (const [what, body, headers, status, type] of refused) {
-    it(`refuses ${what} with a problem and passes nothing on`, async () => {
-      const response = await post(body, headers);
-      expect(response.statusCode, response.body).to.equal(status);
-      expect(response.headers['content-type']).to.match(/^application\/problem\+json/);
-      expect(response.json()).to.include({ type: `urn:millrace:problem:${type}`, status });
-      expect(received).to.deep.equal([]);
-    });
-  }
+  it('tells a path that is unknown from a method that is', async () => {
+    const answer = await api.send({ method: 'GET', url: '/v1/products/p-1/likes/alice' });
+    expect(answer.statusCode).to.equal(405);
+    expect(answer.headers.allow).to.equal('DELETE, PUT');
+    expect((await api.send({ method: 'PATCH', url: '/livez' })).headers.allow).to.equal('GET, HEAD');
+    expect((await api.send({ method: 'POST', url: '/v1/products/p-1/likes' })).statusCode).to.equal(404);
+    const nameless = await api.send({ method: 'POST', url: '/v1/orders//cancel', as: 'operator' });
+    expect(problemName(nameless)).to.equal('text-not-allowed');
+  });
 
-  it('answers a rejection and a lost race with problems of their own', async () => {
-    answer = async () => ({ outcome: 'rejected', rejection: 'product-already-registered' });
-    expect((await post(product)).json()).to.include({
-      type: 'urn:millrace:problem:product-already-registered',
-      status: 409,
-    });
-    answer = async () => {
-      throw new VersionConflict('lost');
-    };
-    expect((await post(product)).json()).to.include({ type: 'urn:millrace:problem:conflict', status: 409 });
-    const view = await server.inject({ method: 'POST', url: '/v1/products/p-1/views' });
-    expect(view.json()).to.include({ type: 'urn:millrace:problem:product-unknown', status: 404 });
-    const statistic = await server.inject('/v1/products/p-1/statistic');
-    expect(statistic.json()).to.include({ type: 'urn:millrace:problem:statistic-unknown', status: 404 });
+  it('does not read a body that belongs nowhere', async () => {
+    const headers = { 'content-type': 'application/xml' };
+    const answer = await api.send({ method: 'POST', url: '/v1/nothing', body: '<', headers });
+    expect(problemName(answer)).to.equal('not-found');
+  });
+
+  it('answers a URL that cannot be read with a problem', async () => {
+    const answer = await api.send({ method: 'GET', url: '/v1/products/%zz/statistic', as: 'alice' });
+    expect(answer.statusCode).to.equal(400);
+    expect(problemName(answer)).to.equal('malformed-url');
   });
 
   it('logs what went wrong inside and tells the client nothing of it', async () => {
-    answer = async () => {
-      throw new Error('password is s3cret');
-    };
-    const response = await post(product);
-    expect(response.statusCode).to.equal(500);
-    expect(response.body).not.to.include('s3cret');
+    const answer = await failWith(new Error('password is s3cret'));
+    expect(answer.statusCode).to.equal(500);
+    expect(answer.body).not.to.include('s3cret');
     expect(lines.map(({ msg }) => msg)).to.deep.equal(['A request failed']);
+    expect(lines[0]).to.include({ requestId: answer.headers['x-request-id'] });
   });
 
-  it('answers an unknown path with a problem', async () => {
-    const response = await server.inject('/v2/nothing?secret=1');
-    expect(response.statusCode).to.equal(404);
-    expect(response.json()).to.include({ type: 'urn:millrace:problem:not-found', detail: 'GET /v2/nothing' });
+  it('does not let an error choose its own status', async () => {
+    const answer = await failWith(Object.assign(new Error('password is s3cret'), { statusCode: 418 }));
+    expect(answer.statusCode).to.equal(500);
+    expect(answer.body).not.to.include('s3cret');
+  });
+
+  it('answers a lost race with a problem of its own', async () => {
+    const answer = await failWith(new VersionConflict('lost'));
+    expect([answer.statusCode, problemName(answer)]).to.deep.equal([409, 'conflict']);
+    expect(answer.headers['retry-after']).to.equal('1');
+  });
+
+  const passing: readonly [string, Error][] = [
+    ['a refused connection', withCode('ECONNREFUSED')],
+    ['all addresses refused', new AggregateError([withCode('ECONNREFUSED')], '')],
+    ['a connection cut off', new Error('Connection terminated unexpectedly')],
+    ['no connection in time', new Error('timeout exceeded when trying to connect')],
+    ['a server that shuts down', withCode('57P01')],
+    ['a statement that took too long', withCode('57014')],
+    ['too many connections', withCode('53300')],
+    ['a deadlock', withCode('40P01')],
+    ['trouble wrapped by a library', new Error('Query failed', { cause: withCode('08006') })],
+    ['an error that says that retrying helps', Object.assign(new Error('busy'), { retriable: true })],
+  ];
+  for (const [what, error] of passing) {
+    it(`answers ${what} with 503 and when to come again`, async () => {
+      const answer = await failWith(error);
+      expect([answer.statusCode, problemName(answer)]).to.deep.equal([503, 'unavailable']);
+      expect(answer.headers['retry-after']).to.equal('1');
+      expect(lines.map(({ level }) => level)).to.deep.equal([40]);
+    });
+  }
+
+  it('takes a broken statement for the bug it is', async () => {
+    expect((await failWith(withCode('42601', 'syntax error'))).statusCode).to.equal(500);
+    expect((await failWith(withCode('ENOENT'))).statusCode).to.equal(500);
   });
 
   it('is ready only while its parts are', async () => {
-    expect((await server.inject('/livez')).statusCode).to.equal(200);
-    expect((await server.inject('/readyz')).statusCode).to.equal(200);
+    expect((await api.send({ method: 'GET', url: '/livez' })).statusCode).to.equal(200);
+    expect((await api.send({ method: 'GET', url: '/readyz?verbose' })).statusCode).to.equal(200);
     healthy = () => Promise.reject(new Error('connection refused'));
-    const failing = await server.inject('/readyz');
+    const failing = await api.send({ method: 'GET', url: '/readyz' });
     expect(failing.statusCode).to.equal(503);
-    expect(failing.json().checks).to.deep.equal([
+    expect(failing.json.checks).to.deep.equal([
       { name: 'database', status: 'failing', reason: 'connection refused' },
     ]);
+  });
+
+  it('allows nothing to run in, frame or keep an answer, and no other origin to read it', async () => {
+    const answers = [
+      await api.send(view),
+      await api.send({ ...view, headers: { origin: 'https://elsewhere.test' } }),
+      await api.send({ method: 'OPTIONS', url: '/v1/orders', headers: { origin: 'https://elsewhere.test' } }),
+      await api.send({ method: 'GET', url: '/nowhere' }),
+      await api.send({ method: 'GET', url: '/v1/products/%zz/statistic' }),
+    ];
+    for (const { headers } of answers) {
+      expect(headers).to.include({
+        'x-content-type-options': 'nosniff',
+        'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
+        'cache-control': 'no-store',
+      });
+      const cors = Object.keys(headers).filter((name) => name.startsWith('access-control-'));
+      expect(cors).to.deep.equal([]);
+    }
+  });
+});
+
+describe('HTTP server without the API', () => {
+  it('answers for its health and nothing else', async () => {
+    const { buildServer } = await import('../../../src/http/server.ts');
+    const server = buildServer({
+      log: recordingLog().log,
+      bodyBytesMax: 1024,
+      requestTimeoutMs: 1000,
+      newRequestId: () => 'id',
+      healthChecks: {},
+    });
+    expect((await server.inject('/readyz')).statusCode).to.equal(200);
+    for (const url of ['/v1/products', '/docs', '/openapi.json']) {
+      expect((await server.inject(url)).statusCode, url).to.equal(404);
+    }
+    await server.close();
   });
 });
