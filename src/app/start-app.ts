@@ -1,17 +1,14 @@
 import { randomUUID } from 'node:crypto';
 import type { Logger } from 'pino';
-import { v7 as uuidv7 } from 'uuid';
-import { createCommands } from '../commands/commands.ts';
+import { type Access, createAccess } from '../auth/access.ts';
 import type { Config } from '../config/settings.ts';
+import { listen } from '../http/listen.ts';
 import type { HealthChecks } from '../http/routes/health.ts';
-import type { ProductRouteOptions } from '../http/routes/products.ts';
-import { buildServer, listen } from '../http/server.ts';
+import { buildServer } from '../http/server.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
-import { createWriterSchemas } from '../journal/writer-schemas.ts';
-import { createQueries } from '../read-model/queries.ts';
 import { type Adapters, openAdapters } from './adapters.ts';
 import { prepareBroker, prepareDatabase } from './prepare.ts';
-import { serviceName } from './service-name.ts';
+import { createApi, startPurgingAnswers } from './start-api.ts';
 import { startProjector } from './start-projector.ts';
 import { startRelayRole } from './start-relay-role.ts';
 
@@ -31,14 +28,23 @@ export interface Part {
   readonly healthChecks?: HealthChecks;
 }
 
+export const hasApi = (role: Role): boolean => role === 'all' || role === 'api';
+
+/** Who may call this process; decided before anything is started, so that a mistake in it is heard of first. */
+export const accessFor = async (config: Config, role: Role): Promise<Access | undefined> =>
+  hasApi(role)
+    ? createAccess({ settings: config.auth, host: config.http.host, dataDir: config.infra.dataDir })
+    : undefined;
+
 /** Starts the roles this process has, and undoes everything when one cannot start. */
 export const startApp = async (options: {
   config: Config;
   endpoints: Endpoints;
   role: Role;
+  access: Access | undefined;
   log: Logger;
 }): Promise<App> => {
-  const { config, endpoints, role, log } = options;
+  const { config, endpoints, role, access, log } = options;
   const adapters = openAdapters(config, endpoints, log);
   const parts: Part[] = [{ stop: () => adapters.database.close() }];
   const stop = async (): Promise<void> => {
@@ -53,8 +59,8 @@ export const startApp = async (options: {
     if (relay) parts.push(relay);
     if (role === 'all' || role === 'projector') parts.push(await startProjector(adapters, config, log));
 
-    const api =
-      role === 'all' || role === 'api' ? apiOptions(adapters, config, () => relay?.wake()) : undefined;
+    const api = access && createApi({ adapters, access, config, log, wakeRelay: () => relay?.wake() });
+    if (api) parts.push(startPurgingAnswers(adapters, config, log));
     const failures = parts.flatMap((part) => part.failed ?? []);
     const server = buildServer({
       log,
@@ -72,20 +78,6 @@ export const startApp = async (options: {
     throw error;
   }
 };
-
-const apiOptions = ({ database }: Adapters, config: Config, wakeRelay: () => void): ProductRouteOptions => ({
-  commands: createCommands({
-    database,
-    schemas: createWriterSchemas(database),
-    source: serviceName,
-    clock: () => new Date(),
-    newEventId: uuidv7,
-    conflictRetriesMax: config.commands.conflictRetriesMax,
-    onCommitted: wakeRelay,
-  }),
-  queries: createQueries(database),
-  newProductId: randomUUID,
-});
 
 const pingStatement = { name: 'ping', text: 'select 1' };
 const pingOf =

@@ -1,6 +1,7 @@
 import { Command, Option } from 'commander';
 import type { Logger } from 'pino';
-import { type App, startApp } from '../app/start-app.ts';
+import { type App, accessFor, hasApi, startApp } from '../app/start-app.ts';
+import type { Access } from '../auth/access.ts';
 import type { Config } from '../config/settings.ts';
 import { requireFreePort } from '../http/listen.ts';
 import type { Infrastructure } from '../infra/infrastructure.ts';
@@ -33,20 +34,20 @@ export const upCommand = (): Command =>
 
 /** Processes without the API answer only for their health; several of them fit on one machine with the default settings. */
 const withPortForRole = (config: Config, portWasChosen: boolean): Config =>
-  portWasChosen || config.process.role === 'all' || config.process.role === 'api'
-    ? config
-    : { ...config, http: { ...config.http, port: 0 } };
+  portWasChosen || hasApi(config.process.role) ? config : { ...config, http: { ...config.http, port: 0 } };
 
 const up = async (config: Config): Promise<void> => {
   const log = createLogger({ level: config.process.logLevel, format: config.process.logFormat });
   await requireFreePort(config.http);
+  const access = await accessFor(config, config.process.role);
   const asked = stopReason();
   const running: { infrastructure?: Infrastructure; app?: App } = {};
 
-  const started = start(config, log, running, asked.signal);
+  const started = start({ config, access, log, running, signal: asked.signal });
   try {
     const first = await Promise.race([started, asked.reason]);
     if (first === undefined) {
+      tellOperatorKey(access);
       console.log(`Millrace is ready: ${running.app?.url}`);
       await runUntilStopped(running, asked.reason, log);
     } else {
@@ -59,12 +60,21 @@ const up = async (config: Config): Promise<void> => {
   }
 };
 
-const start = async (
-  config: Config,
-  log: Logger,
-  running: { infrastructure?: Infrastructure; app?: App },
-  signal: AbortSignal,
-): Promise<void> => {
+/** Standard output is for the ready line; the key is told once, when it is made. */
+const tellOperatorKey = (access: Access | undefined): void => {
+  if (!access?.operatorKey?.created) return;
+  const { key, file } = access.operatorKey;
+  console.error(`Operator key, made now and kept in ${file}:\n\n  Authorization: Bearer ${key}\n`);
+};
+
+const start = async (options: {
+  config: Config;
+  access: Access | undefined;
+  log: Logger;
+  running: { infrastructure?: Infrastructure; app?: App };
+  signal: AbortSignal;
+}): Promise<void> => {
+  const { config, access, log, running, signal } = options;
   await runSteps([
     {
       title: 'Servers',
@@ -78,7 +88,7 @@ const start = async (
         signal.throwIfAborted();
         if (!running.infrastructure) return;
         const { endpoints } = running.infrastructure;
-        running.app = await startApp({ config, endpoints, role: config.process.role, log });
+        running.app = await startApp({ config, endpoints, role: config.process.role, access, log });
       },
     },
   ]);

@@ -38,6 +38,7 @@ export interface ExecutorPorts extends BatchPorts {
 
 export class TooManyCommands extends Error {
   override readonly name = 'TooManyCommands';
+  readonly retriable = true;
 }
 
 interface Pending extends Submission {

@@ -4,5 +4,5 @@ export interface Money {
   readonly currency: string;
 }
 
-/** Nothing beyond this can be written as JSON or Avro without losing a unit. */
-export const largestAmountMinor = Number.MAX_SAFE_INTEGER;
+/** Nothing beyond this can be written as JSON and as Avro without losing a unit. */
+export const largestAmountMinor = Number.MAX_SAFE_INTEGER - 1;

@@ -1,8 +1,9 @@
 import { Type } from 'typebox';
+import { largestAmountMinor } from '../domain/money.ts';
 import { largestStock } from '../domain/product/product.ts';
 
 /** Beyond this a number in JSON no longer says what was meant. */
-const largestExactInteger = Number.MAX_SAFE_INTEGER;
+const largestExactInteger = largestAmountMinor;
 const quantityMax = 1_000_000;
 const orderItemsMax = 100;
 

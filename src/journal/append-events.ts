@@ -5,6 +5,7 @@ import type { SealedEvent } from './seal-event.ts';
 /** Somebody else was faster: deciding again on the new state may well succeed. */
 export class VersionConflict extends Error {
   override readonly name = 'VersionConflict';
+  readonly retriable = true;
 }
 
 /** What is written with the events or not at all: the first answer under an idempotency key. */

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { projectRoot } from '../../src/project-root.ts';
 import { eventually } from './eventually.ts';
-import type { Workspace } from './stack.ts';
+import { accessEnvironment, type Workspace } from './stack.ts';
 
 export interface CliProcess {
   readonly child: ChildProcess;
@@ -55,6 +55,7 @@ export const environmentOf = ({ endpoints, config }: Workspace): Record<string, 
   KAFKA_BROKERS: endpoints.kafkaBrokers.join(','),
   SCHEMA_REGISTRY_URL: endpoints.schemaRegistryUrl,
   ...(endpoints.redisUrl && { REDIS_URL: endpoints.redisUrl }),
+  ...accessEnvironment,
   TOPIC_PREFIX: config.topics.prefix,
   PORT: '0',
 });

@@ -1,30 +1,55 @@
-import { type App, type Role, startApp } from '../../src/app/start-app.ts';
+import { randomUUID } from 'node:crypto';
+import { type App, accessFor, type Role, startApp } from '../../src/app/start-app.ts';
 import { silentLog } from './silent-log.ts';
-import type { Workspace } from './stack.ts';
+import { operatorKey, type Workspace } from './stack.ts';
+
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Record<string, unknown>;
+}
 
 export interface Client {
   readonly url: string;
-  post(path: string, body?: unknown): Promise<{ status: number; body: Record<string, unknown> }>;
-  get(path: string): Promise<{ status: number; body: Record<string, unknown> }>;
+  get(path: string): Promise<Answer>;
+  /** A command, with an idempotency key of its own unless the headers bring one. */
+  send(
+    method: 'POST' | 'PUT' | 'DELETE',
+    path: string,
+    body?: unknown,
+    headers?: Record<string, string>,
+  ): Promise<Answer>;
+  post(path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
 }
 
-/** A client as any other: JSON over HTTP. */
-export const clientOf = (url: string): Client => {
-  const call = async (path: string, init?: RequestInit) => {
-    const response = await fetch(`${url}${path}`, init);
-    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+/** A client as any other: JSON over HTTP, with a key. */
+export const clientOf = (url: string, key: string = operatorKey): Client => {
+  const call = async (path: string, init: RequestInit): Promise<Answer> => {
+    const response = await fetch(`${url}${path}`, {
+      ...init,
+      headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) },
+    });
+    return {
+      status: response.status,
+      headers: response.headers,
+      body: (await response.json()) as Record<string, unknown>,
+    };
   };
+  const send: Client['send'] = (method, path, body, headers = {}) =>
+    call(path, {
+      method,
+      ...(body !== undefined && { body: JSON.stringify(body) }),
+      headers: {
+        'idempotency-key': randomUUID(),
+        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...headers,
+      },
+    });
   return {
     url,
-    get: (path) => call(path),
-    post: (path, body) =>
-      call(path, {
-        method: 'POST',
-        ...(body !== undefined && {
-          body: JSON.stringify(body),
-          headers: { 'content-type': 'application/json' },
-        }),
-      }),
+    get: (path) => call(path, {}),
+    send,
+    post: (path, body, headers) => send('POST', path, body, headers),
   };
 };
 
@@ -34,7 +59,8 @@ export const startTestApp = async (
   role: Role = 'all',
 ): Promise<App & { client: Client }> => {
   const { config, endpoints } = workspace;
-  const app = await startApp({ config, endpoints, role, log: silentLog() });
+  const access = await accessFor(config, role);
+  const app = await startApp({ config, endpoints, role, access, log: silentLog() });
   workspace.closeAtEnd(() => app.stop());
   return { ...app, client: clientOf(app.url) };
 };

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import pg from 'pg';
 import { loadConfig } from '../../src/config/load-config.ts';
 import type { Config } from '../../src/config/settings.ts';
+import { resetEmbedded } from '../../src/infra/embedded/reset-embedded.ts';
 import type { Endpoints, Infrastructure } from '../../src/infra/infrastructure.ts';
 import { provideInfrastructure } from '../../src/infra/provide-infrastructure.ts';
 import { migrate } from '../../src/postgres/migrate.ts';
@@ -11,8 +12,17 @@ import { silentLog } from './silent-log.ts';
 
 const templateDatabase = 'millrace_template';
 
+/** Who may call in the specs. */
+export const operatorKey = 'spec-operator-key';
+export const shopperKey = (userId: string): string => `spec-shopper-key-${userId}`;
+const apiKeys = [
+  `operator:${operatorKey}`,
+  ...['ann', 'bob'].map((user) => `shopper:${user}:${shopperKey(user)}`),
+].join();
+
 interface TestStack {
   readonly infrastructure: Infrastructure;
+  readonly config: Config;
   readonly dataDir: string;
 }
 
@@ -42,7 +52,7 @@ const start = async (): Promise<TestStack> => {
     log: silentLog(),
     connectTimeoutMs: 5000,
   });
-  return { infrastructure, dataDir };
+  return { infrastructure, config, dataDir };
 };
 
 /** The servers all specs share: started by the first that asks, stopped when the run ends. */
@@ -53,9 +63,10 @@ export const sharedStack = async (): Promise<Endpoints> => {
 
 export const stopSharedStack = async (): Promise<void> => {
   if (!starting) return;
-  const { infrastructure, dataDir } = await starting;
+  const { infrastructure, config, dataDir } = await starting;
   starting = undefined;
   await infrastructure.stop();
+  await resetEmbedded(config, { log: silentLog() });
   rmSync(dataDir, { recursive: true, force: true });
 };
 
@@ -79,6 +90,9 @@ const onServer = async (
 };
 
 let created = 0;
+
+/** What a process of its own needs to let the clients of the specs in. */
+export const accessEnvironment = { MILLRACE_API_KEYS: apiKeys };
 
 export interface Workspace {
   readonly endpoints: Endpoints;
@@ -104,7 +118,10 @@ export const useWorkspace = (env: Readonly<Record<string, string>> = {}): (() =>
     });
     workspace = {
       endpoints: { ...shared, databaseUrl: databaseUrl(shared, database) },
-      config: loadConfig({ env: { TOPIC_PREFIX: prefix, PORT: '0', ...env }, envFile: '/dev/null' }).config,
+      config: loadConfig({
+        env: { TOPIC_PREFIX: prefix, PORT: '0', MILLRACE_API_KEYS: apiKeys, ...env },
+        envFile: '/dev/null',
+      }).config,
       unique: (name) => `${prefix}${name}`,
       closeAtEnd: (close) => void closings.push(close),
     };

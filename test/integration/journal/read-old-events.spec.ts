@@ -2,13 +2,11 @@ import { expect } from 'chai';
 import { avroDir, envelopeSchemaOf, fingerprintOf, parseSchema } from '../../../src/avro/envelope-schema.ts';
 import { productId, userId } from '../../../src/domain/ids.ts';
 import { appendEvents } from '../../../src/journal/append-events.ts';
-import { readStream } from '../../../src/journal/read-stream.ts';
 import type { StreamId } from '../../../src/journal/seal-event.ts';
-import { createWriterSchemas } from '../../../src/journal/writer-schemas.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import { readGoldenEvents } from '../../../src/schema-evolution/golden-events.ts';
 import { readReleases } from '../../../src/schema-evolution/released-history.ts';
-import { sealed } from '../../support/journal.ts';
+import { eventsOf, sealed } from '../../support/journal.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { useWorkspace } from '../../support/stack.ts';
 
@@ -40,7 +38,7 @@ describe('journal, with events of earlier versions', () => {
     if (!golden || !release) throw new Error('No golden event of v1');
     const stream = { aggregateType: 'Product', aggregateId: 'mill-1' } as const;
     await appendAs(stream, release.json, Buffer.from(golden.bytes, 'hex'));
-    const events = await readStream(db, createWriterSchemas(db), stream);
+    const events = await eventsOf(db, stream);
     expect(events).to.deep.equal([{ type: 'ProductRegistered', ...golden.envelope.data }]);
   });
 
@@ -53,7 +51,7 @@ describe('journal, with events of earlier versions', () => {
     const envelope = readGoldenEvents(avroDir).get('loopers.product.viewed.v1/1-by-a-user.json')?.envelope;
     const stream = { aggregateType: 'ProductView', aggregateId: 'older' } as const;
     await appendAs(stream, older, parseSchema(older).toBuffer(envelope));
-    const events = await readStream(db, createWriterSchemas(db), stream);
+    const events = await eventsOf(db, stream);
     expect(events).to.deep.equal([{ type: 'ProductViewed', productId: 'mill-1', userId: null }]);
   });
 });

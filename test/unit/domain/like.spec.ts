@@ -34,6 +34,7 @@ describe('like', () => {
         let sum = 0;
         for (const command of commands) {
           const decision = likeDecider.decide(command, state);
+          if (decision.outcome === 'rejected') throw new Error('A like is never rejected');
           for (const event of decision.events) sum += event.type === 'LikeCreated' ? 1 : -1;
           state = decision.events.reduce(likeDecider.evolve, state);
           expect(sum).to.equal(state.status === 'liked' ? 1 : 0);

@@ -1,0 +1,81 @@
+import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
+import { v7 as uuidv7 } from 'uuid';
+import type { Access } from '../auth/access.ts';
+import { createBoundedSet } from '../commands/bounded-set.ts';
+import { CommandExecutor } from '../commands/command-executor.ts';
+import { createCommands } from '../commands/commands.ts';
+import type { Config } from '../config/settings.ts';
+import type { ApiOptions } from '../http/api.ts';
+import type { Histories } from '../http/routes/route-options.ts';
+import { purgeAnswers } from '../journal/idempotency-keys.ts';
+import { streamHistory } from '../journal/stream-history.ts';
+import { createWriterSchemas, type WriterSchemas } from '../journal/writer-schemas.ts';
+import type { Database } from '../postgres/database.ts';
+import { createQueries } from '../read-model/queries.ts';
+import type { Adapters } from './adapters.ts';
+import { serviceName } from './service-name.ts';
+import type { Part } from './start-app.ts';
+
+/** Products known to exist, so that a view need not ask for its product each time. */
+const knownStreamsMax = 100_000;
+const purgeIntervalMs = 60 * 60 * 1000;
+const purgeBatchMax = 1000;
+
+/** What the HTTP routes are built on: the write side, the queries, and who may call. */
+export const createApi = (options: {
+  adapters: Adapters;
+  access: Access;
+  config: Config;
+  log: Logger;
+  wakeRelay: () => void;
+}): ApiOptions => {
+  const { config, log, wakeRelay } = options;
+  const { database } = options.adapters;
+  const schemas = createWriterSchemas(database);
+  const executor = new CommandExecutor({
+    database,
+    schemas,
+    source: serviceName,
+    clock: () => new Date(),
+    newEventId: uuidv7,
+    idempotencyRetentionMs: config.commands.idempotencyRetentionMs,
+    begunStreams: createBoundedSet(knownStreamsMax),
+    settings: config.commands,
+    log: log.child({ part: 'commands' }),
+    onCommitted: wakeRelay,
+  });
+  return {
+    commands: createCommands(executor, { newId: randomUUID, newEventId: uuidv7 }),
+    queries: createQueries(database),
+    histories: createHistories(database, schemas),
+    newCorrelationId: randomUUID,
+    authenticate: options.access.authenticate,
+    rateLimits: config.rateLimits,
+    requireIfMatch: config.http.requireIfMatch,
+  };
+};
+
+const createHistories = (database: Database, schemas: WriterSchemas): Histories => ({
+  orderEvents: async (orderId) => {
+    const stream = { aggregateType: 'Order', aggregateId: orderId } as const;
+    const events = await streamHistory(database, schemas, stream);
+    const [first] = events;
+    return first ? { ownerId: String(first.data.userId), events } : null;
+  },
+});
+
+/** Answers to requests that nobody repeats any more go, now and then, in small bites. */
+export const startPurgingAnswers = ({ database }: Adapters, config: Config, log: Logger): Part => {
+  const purge = async (): Promise<void> => {
+    const retentionMs = config.commands.idempotencyRetentionMs;
+    try {
+      const purged = await purgeAnswers(database, { retentionMs, batchMax: purgeBatchMax });
+      if (purged > 0) log.debug({ purged }, 'Expired idempotency keys were dropped');
+    } catch (error) {
+      log.warn({ err: error }, 'Expired idempotency keys could not be dropped; the next try is in an hour');
+    }
+  };
+  const timer = setInterval(() => void purge(), purgeIntervalMs);
+  return { stop: async () => clearInterval(timer) };
+};
