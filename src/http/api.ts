@@ -2,6 +2,7 @@ import rateLimit from '@fastify/rate-limit';
 import type { FastifyInstance } from 'fastify';
 import type { Authenticate } from '../auth/authenticator.ts';
 import { controlAccess } from './access-control.ts';
+import type { ApiPorts } from './api-ports.ts';
 import { readCommandHeaders } from './command-request.ts';
 import { createFailedLogins } from './failed-logins.ts';
 import { limitCommandRates, type RateLimits } from './rate-limits.ts';
@@ -9,7 +10,6 @@ import { likeRoutes } from './routes/likes.ts';
 import { orderRoutes } from './routes/orders.ts';
 import { paymentRoutes } from './routes/payments.ts';
 import { productRoutes } from './routes/products.ts';
-import type { ApiPorts } from './routes/route-options.ts';
 
 export interface ApiOptions extends ApiPorts {
   readonly authenticate: Authenticate;

@@ -12,6 +12,11 @@ export const handleEveryRequest = (server: FastifyInstance): void => {
     closing = true;
     done();
   });
+  // A request that was under way when the stop began would otherwise keep its connection, and the stop, waiting.
+  server.addHook('onSend', (_request, reply, payload, done) => {
+    if (closing) reply.header('connection', 'close');
+    done(null, payload);
+  });
   server.addHook('onRequest', (request, reply, done) => {
     reply.headers(securityHeaders).header('x-request-id', request.id);
     if (closing) {

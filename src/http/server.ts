@@ -30,6 +30,8 @@ export const buildServer = (options: ServerOptions): FastifyInstance => {
     bodyLimit: options.bodyBytesMax,
     requestTimeout: options.requestTimeoutMs,
     connectionTimeout: options.requestTimeoutMs * 2,
+    // Node looks only every 30 s by default, by when the connection is cut without an answer.
+    http: { connectionsCheckingInterval: Math.ceil(options.requestTimeoutMs / 4) },
     forceCloseConnections: 'idle',
     // Answered by a hook instead, as a problem.
     return503OnClosing: false,

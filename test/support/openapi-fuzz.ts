@@ -321,6 +321,10 @@ const withRawBody =
 
 const mutation: fc.Arbitrary<Mutation> = fc.oneof(
   {
+    weight: 1,
+    arbitrary: fc.integer({ min: 6000, max: 30_000 }).map((depth) => withRawBody(Buffer.from(nested(depth)))),
+  },
+  {
     weight: 6,
     arbitrary: fc.tuple(steps, junk()).map(([at, value]) =>
       changeField(at, (holder, key) => {

@@ -1,11 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { callerOf, mayActFor } from '../access-control.ts';
+import type { ApiPorts } from '../api-ports.ts';
 import { commandRequestOf, sendOutcome } from '../command-request.ts';
 import type { CommandTraits, Operation } from '../operation.ts';
 import { problem } from '../problem.ts';
 import { sendProblem } from '../problem-responses.ts';
 import { LikeAnswer, LikePath, NoBody, NoQuery } from '../schemas.ts';
-import type { ApiPorts } from './route-options.ts';
 
 const traits: CommandTraits = {
   limit: 'likes-and-views',

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { callerOf, mayActFor } from '../access-control.ts';
+import type { ApiPorts } from '../api-ports.ts';
 import { commandRequestOf, sendOutcome } from '../command-request.ts';
 import { versionTag } from '../header-values.ts';
 import type { Operation } from '../operation.ts';
@@ -15,7 +16,6 @@ import {
   PaymentAnswer,
   PlaceOrderBody,
 } from '../schemas.ts';
-import type { ApiPorts } from './route-options.ts';
 
 const placeOrder: Operation = {
   id: 'placeOrder',

@@ -1,8 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { ApiPorts } from '../api-ports.ts';
 import { commandRequestOf, sendOutcome } from '../command-request.ts';
 import type { Operation } from '../operation.ts';
 import { FailPaymentBody, NoBody, NoQuery, PaymentAnswer, PaymentPath } from '../schemas.ts';
-import type { ApiPorts } from './route-options.ts';
 
 const confirmPayment: Operation = {
   id: 'confirmPayment',

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { callerOf, mayActFor } from '../access-control.ts';
+import type { ApiPorts } from '../api-ports.ts';
 import { commandRequestOf, sendOutcome } from '../command-request.ts';
 import type { Operation } from '../operation.ts';
 import { problem } from '../problem.ts';
@@ -14,7 +15,6 @@ import {
   StatisticAnswer,
   StockAnswer,
 } from '../schemas.ts';
-import type { ApiPorts } from './route-options.ts';
 
 const registerProduct: Operation = {
   id: 'registerProduct',

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { loadConfig } from '../../../src/config/load-config.ts';
 import { keys, problemName, startTestApi, type TestApi, type TestRequest } from './api-server.ts';
 
 const view: TestRequest = { method: 'POST', url: '/v1/products/p-1/views' };
@@ -44,6 +45,20 @@ describe('rate limits', () => {
     expect(await statuses(2, { ...like, as: 'alice' })).to.deep.equal([200, 429]);
     const query = { method: 'GET', url: '/v1/products/p-1/statistic', as: 'alice' } as const;
     expect(await statuses(5, query)).to.deep.equal([404, 404, 404, 404, 404]);
+  });
+
+  it('are the documented ones unless somebody says otherwise', async () => {
+    const { config } = loadConfig({ env: {}, envFile: '/dev/null' });
+    expect(config.rateLimits).to.deep.equal({
+      commandsPerMinute: 600,
+      likesAndViewsPerMinute: 6000,
+      failedLoginsPerMinute: 60,
+    });
+    expect(config.http.requireIfMatch).to.equal(false);
+    api = await startTestApi({ rateLimits: config.rateLimits });
+    const seen = await statuses(601, { ...cancel, as: 'alice' });
+    expect(seen.filter((status) => status === 200)).to.have.length(600);
+    expect(seen.at(-1)).to.equal(429);
   });
 
   it('are off at zero', async () => {

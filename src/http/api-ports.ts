@@ -1,6 +1,6 @@
-import type { Commands } from '../../commands/commands.ts';
-import type { HistoryEntry } from '../../journal/stream-history.ts';
-import type { Queries } from '../../read-model/queries.ts';
+import type { Commands } from '../commands/commands.ts';
+import type { HistoryEntry } from '../journal/stream-history.ts';
+import type { Queries } from '../read-model/queries.ts';
 
 export interface Histories {
   /** The stream of an order and whose it is; null when there is no such order. */
