@@ -7,7 +7,7 @@ import { CommandExecutor } from '../commands/command-executor.ts';
 import { createCommands } from '../commands/commands.ts';
 import type { Config } from '../config/settings.ts';
 import type { ApiOptions } from '../http/api.ts';
-import type { Histories } from '../http/routes/route-options.ts';
+import type { Histories } from '../http/api-ports.ts';
 import { purgeAnswers } from '../journal/idempotency-keys.ts';
 import { streamHistory } from '../journal/stream-history.ts';
 import { createWriterSchemas, type WriterSchemas } from '../journal/writer-schemas.ts';

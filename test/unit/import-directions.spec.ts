@@ -15,7 +15,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   avro: ['event-catalogue'],
   postgres: [],
   journal: ['avro', 'domain', 'event-catalogue', 'postgres'],
-  commands: ['domain', 'journal', 'postgres'],
+  commands: ['domain', 'event-catalogue', 'journal', 'postgres'],
   topics: ['event-catalogue', 'kafka'],
   kafka: ['streams', 'topics'],
   'schema-evolution': ['avro', 'event-catalogue', 'streams'],
