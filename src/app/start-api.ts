@@ -22,14 +22,18 @@ const knownStreamsMax = 100_000;
 const purgeIntervalMs = 60 * 60 * 1000;
 const purgeBatchMax = 1000;
 
+export interface Api extends Part {
+  readonly options: ApiOptions;
+}
+
 /** What the HTTP routes are built on: the write side, the queries, and who may call. */
-export const createApi = (options: {
+export const startApi = (options: {
   adapters: Adapters;
   access: Access;
   config: Config;
   log: Logger;
   wakeRelay: () => void;
-}): ApiOptions => {
+}): Api => {
   const { config, log, wakeRelay } = options;
   const { database } = options.adapters;
   const schemas = createWriterSchemas(database);
@@ -45,14 +49,21 @@ export const createApi = (options: {
     log: log.child({ part: 'commands' }),
     onCommitted: wakeRelay,
   });
+  const stopPurging = purgeAnswersNowAndThen(database, config, log);
   return {
-    commands: createCommands(executor, { newId: randomUUID, newEventId: uuidv7 }),
-    queries: createQueries(database),
-    histories: createHistories(database, schemas),
-    newCorrelationId: randomUUID,
-    authenticate: options.access.authenticate,
-    rateLimits: config.rateLimits,
-    requireIfMatch: config.http.requireIfMatch,
+    options: {
+      commands: createCommands(executor, { newId: randomUUID, newEventId: uuidv7 }),
+      queries: createQueries(database),
+      histories: createHistories(database, schemas),
+      newCorrelationId: randomUUID,
+      authenticate: options.access.authenticate,
+      rateLimits: config.rateLimits,
+      requireIfMatch: config.http.requireIfMatch,
+    },
+    stop: async () => {
+      stopPurging();
+      await executor.drained();
+    },
   };
 };
 
@@ -65,8 +76,8 @@ const createHistories = (database: Database, schemas: WriterSchemas): Histories 
   },
 });
 
-/** Answers to requests that nobody repeats any more go, now and then, in small bites. */
-export const startPurgingAnswers = ({ database }: Adapters, config: Config, log: Logger): Part => {
+/** Answers to requests that nobody repeats any more go in small bites. */
+const purgeAnswersNowAndThen = (database: Database, config: Config, log: Logger): (() => void) => {
   const purge = async (): Promise<void> => {
     const retentionMs = config.commands.idempotencyRetentionMs;
     try {
@@ -77,5 +88,5 @@ export const startPurgingAnswers = ({ database }: Adapters, config: Config, log:
     }
   };
   const timer = setInterval(() => void purge(), purgeIntervalMs);
-  return { stop: async () => clearInterval(timer) };
+  return () => clearInterval(timer);
 };

@@ -8,7 +8,7 @@ import { buildServer } from '../http/server.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
 import { type Adapters, openAdapters } from './adapters.ts';
 import { prepareBroker, prepareDatabase } from './prepare.ts';
-import { createApi, startPurgingAnswers } from './start-api.ts';
+import { startApi } from './start-api.ts';
 import { startProjector } from './start-projector.ts';
 import { startRelayRole } from './start-relay-role.ts';
 
@@ -59,8 +59,8 @@ export const startApp = async (options: {
     if (relay) parts.push(relay);
     if (role === 'all' || role === 'projector') parts.push(await startProjector(adapters, config, log));
 
-    const api = access && createApi({ adapters, access, config, log, wakeRelay: () => relay?.wake() });
-    if (api) parts.push(startPurgingAnswers(adapters, config, log));
+    const api = access && startApi({ adapters, access, config, log, wakeRelay: () => relay?.wake() });
+    if (api) parts.push(api);
     const failures = parts.flatMap((part) => part.failed ?? []);
     const server = buildServer({
       log,
@@ -68,7 +68,7 @@ export const startApp = async (options: {
       requestTimeoutMs: config.http.requestTimeoutMs,
       newRequestId: randomUUID,
       healthChecks: Object.assign({ database: pingOf(adapters) }, ...parts.map((part) => part.healthChecks)),
-      ...(api && { api }),
+      ...(api && { api: api.options }),
     });
     parts.push({ stop: async () => void (await server.close()) });
     const url = await listen(server, config.http);

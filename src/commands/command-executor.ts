@@ -55,6 +55,7 @@ export class CommandExecutor {
   readonly #ports: ExecutorPorts;
   readonly #keysInFlight = new Set<string>();
   readonly #busyStreams = new Set<string>();
+  readonly #idle: (() => void)[] = [];
   #queue: Pending[] = [];
   #running = 0;
 
@@ -82,6 +83,12 @@ export class CommandExecutor {
     }
   }
 
+  /** Resolves when nothing is under way any more: a client that has hung up does not stop its command. */
+  async drained(): Promise<void> {
+    if (this.#running === 0) return;
+    await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
   #startBatches(): void {
     while (this.#running < this.#ports.settings.batchesMax) {
       const batch = this.#takeBatch();
@@ -92,6 +99,7 @@ export class CommandExecutor {
         this.#running--;
         for (const { streamKeys } of batch) for (const key of streamKeys) this.#busyStreams.delete(key);
         this.#startBatches();
+        if (this.#running === 0) for (const resolve of this.#idle.splice(0)) resolve();
       });
     }
   }

@@ -247,7 +247,7 @@ export const settings = {
     }),
     batchesMax: integer({
       variable: 'COMMAND_BATCHES_MAX',
-      fallback: 4,
+      fallback: 2,
       min: 1,
       max: 100,
       describes: 'Command transactions under way at once in one process',

@@ -9,8 +9,8 @@ import type { Database } from '../../src/postgres/database.ts';
 import { silentLog } from './silent-log.ts';
 
 /** The write side as one process has it; several of them on one database are several processes to each other. */
-export const createTestCommands = (database: Database, ports: Partial<ExecutorPorts> = {}): Commands => {
-  const executor = new CommandExecutor({
+export const createTestExecutor = (database: Database, ports: Partial<ExecutorPorts> = {}): CommandExecutor =>
+  new CommandExecutor({
     database,
     schemas: createWriterSchemas(database),
     source: 'spec',
@@ -23,8 +23,12 @@ export const createTestCommands = (database: Database, ports: Partial<ExecutorPo
     onCommitted: () => {},
     ...ports,
   });
-  return createCommands(executor, { newId: randomUUID, newEventId: uuidv7 });
-};
+
+export const createCommandsOf = (executor: CommandExecutor): Commands =>
+  createCommands(executor, { newId: randomUUID, newEventId: uuidv7 });
+
+export const createTestCommands = (database: Database, ports: Partial<ExecutorPorts> = {}): Commands =>
+  createCommandsOf(createTestExecutor(database, ports));
 
 /** A request of an operator with a key of its own, unless told otherwise. */
 export const request = (

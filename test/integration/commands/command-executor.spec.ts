@@ -8,7 +8,7 @@ import { purgeAnswers } from '../../../src/journal/idempotency-keys.ts';
 import { streamHistory } from '../../../src/journal/stream-history.ts';
 import { createWriterSchemas } from '../../../src/journal/writer-schemas.ts';
 import type { Database } from '../../../src/postgres/database.ts';
-import { createTestCommands, request } from '../../support/commands.ts';
+import { createCommandsOf, createTestCommands, createTestExecutor, request } from '../../support/commands.ts';
 import { eventually } from '../../support/eventually.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { useWorkspace } from '../../support/stack.ts';
@@ -333,6 +333,25 @@ describe('commands', function () {
       );
       expect(outcomes.filter(({ status }) => status === 'rejected')).to.have.length(1);
       expect(outcomes[7]?.status).to.equal('rejected');
+    });
+
+    it('are waited for at the end', async () => {
+      const productId = await newProduct(1);
+      const executor = createTestExecutor(db, {
+        settings: { batchSizeMax: 5, batchesMax: 1, queueMax: 1000, conflictRetriesMax: 1 },
+      });
+      const crowd = createCommandsOf(executor);
+      let done = 0;
+      const all = Promise.all(
+        Array.from({ length: 40 }, async () => {
+          await crowd.recordProductView({ productId, userId: undefined }, request());
+          done++;
+        }),
+      );
+      await executor.drained();
+      expect(done).to.equal(40);
+      await all;
+      await executor.drained();
     });
 
     it('are refused at once when too many wait', async () => {
