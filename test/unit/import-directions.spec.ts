@@ -29,7 +29,18 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   http: ['auth', 'commands', 'domain', 'journal', 'read-model'],
   infra: ['config'],
   app: ['*'],
-  cli: ['app', 'avro', 'config', 'http', 'infra', 'logging', 'postgres', 'registry', 'schema-evolution'],
+  cli: [
+    'app',
+    'auth',
+    'avro',
+    'config',
+    'http',
+    'infra',
+    'logging',
+    'postgres',
+    'registry',
+    'schema-evolution',
+  ],
 };
 
 /** Libraries that appear in one room only, so that there is one place to replace them. */

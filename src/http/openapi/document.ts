@@ -4,7 +4,7 @@ import { Type } from 'typebox';
 import { type Operation, tags } from '../operation.ts';
 import { type CommandParameter, commandParameters } from './command-parameters.ts';
 import { documentOperation, type OperationObject } from './operation-object.ts';
-import { problemSchemas, problemTableText } from './problem-schemas.ts';
+import { problemListText, problemSchemas } from './problem-schemas.ts';
 
 const description = `Commands decide events, the events are the truth, and every number is a projection of them.
 
@@ -15,7 +15,7 @@ Every answer carries \`X-Request-Id\`. Nothing in a request is converted or igno
 ## Problems
 Errors are \`application/problem+json\` (RFC 9457), told apart by \`type\`.
 
-${problemTableText}`;
+${problemListText}`;
 
 const pathOf = (url: string): string => url.replace(/:([A-Za-z]+)/g, '{$1}');
 

@@ -49,10 +49,8 @@ export const problemExample = (name: ProblemName) => {
   };
 };
 
-export const problemTableText = [
-  '| status | type | meaning |',
-  '|---|---|---|',
-  ...names
-    .toSorted((a, b) => kindOf(a).status - kindOf(b).status || a.localeCompare(b))
-    .map((name) => `| ${kindOf(name).status} | \`${problemType(name)}\` | ${kindOf(name).title} |`),
-].join('\n');
+/** A list and not a table: on the docs page a table's columns become too narrow to read. */
+export const problemListText = names
+  .toSorted((a, b) => kindOf(a).status - kindOf(b).status || a.localeCompare(b))
+  .map((name) => `- **${kindOf(name).status}** \`${problemType(name)}\`: ${kindOf(name).title}`)
+  .join('\n');
