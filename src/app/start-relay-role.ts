@@ -1,30 +1,55 @@
+import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Config } from '../config/settings.ts';
 import { createWriterSchemas } from '../journal/writer-schemas.ts';
 import { createRecordProducer } from '../kafka/record-producer.ts';
+import { type BreakerChange, CircuitBreaker } from '../relay/circuit-breaker.ts';
+import { createCursorSource } from '../relay/cursor-source.ts';
+import { createDeadLetterNet } from '../relay/dead-letters.ts';
 import { type Relay, startRelay } from '../relay/relay.ts';
+import { startRetryRelay } from '../relay/retry-relay.ts';
 import { physicalTopic } from '../topics/topic-plan.ts';
 import type { Adapters } from './adapters.ts';
 
-export const startRelayRole = (adapters: Adapters, config: Config, log: Logger): Relay => {
+/** The relay and, beside it, the one that tries failed events again; both ask the same circuit breaker. */
+export const startRelayRole = (adapters: Adapters, config: Config, parentLog: Logger): Relay => {
+  const log = parentLog.child({ part: 'relay' });
+  const { database, registry, processName: holder } = adapters;
   const producer = createRecordProducer(adapters.kafka, config.kafka);
-  const relay = startRelay({
-    database: adapters.database,
-    publishing: {
-      producer,
-      registry: adapters.registry,
-      schemas: createWriterSchemas(adapters.database),
-      physicalTopic: (topic) => physicalTopic(config.topics.prefix, topic),
-    },
-    settings: config.relay,
-    holder: adapters.processName,
-    log: log.child({ part: 'relay' }),
+  const deadLetters = createDeadLetterNet({
+    database,
+    backupFile: join(config.infra.dataDir, 'dead-letters.jsonl'),
+    log,
   });
+  const publishing = {
+    producer,
+    registry,
+    schemas: createWriterSchemas(database),
+    physicalTopic: (topic: Parameters<typeof physicalTopic>[1]) => physicalTopic(config.topics.prefix, topic),
+    breaker: createBreaker(config, log),
+    publishTimeoutMs: config.relay.publishTimeoutMs,
+  };
+  const common = { database, publishing, deadLetters, settings: config.relay, holder, log };
+  const main = startRelay({ ...common, source: createCursorSource(database) });
+  const retry = startRetryRelay(common);
   return {
-    ...relay,
+    wake: main.wake,
     stop: async () => {
-      await relay.stop();
+      await Promise.all([main.stop(), retry.stop()]);
       await producer.close();
     },
   };
 };
+
+const createBreaker = ({ relay }: Config, log: Logger): CircuitBreaker =>
+  new CircuitBreaker({
+    settings: {
+      windowCalls: relay.breakerWindowCalls,
+      callsMin: relay.breakerCallsMin,
+      failureRatePercent: relay.breakerFailureRatePercent,
+      openMs: relay.breakerOpenMs,
+      trialCalls: relay.breakerTrialCalls,
+    },
+    clock: Date.now,
+    onChange: ({ from, to }: BreakerChange) => log.warn({ from, to }, `The circuit to Kafka is ${to}`),
+  });

@@ -1,14 +1,6 @@
 import type { SqlRunner } from '../postgres/database.ts';
 import type { OutboxCursor } from './outbox-cursor.ts';
-
-export interface OutboxRow {
-  readonly id: number;
-  readonly eventType: string;
-  readonly partitionKey: string;
-  readonly schemaFingerprint: Buffer;
-  readonly payload: Buffer;
-  readonly createdAt: Date;
-}
+import type { OutboxRow } from './outbox-source.ts';
 
 /** A delta and the ids it lies between, so that pages walk the primary key there and nowhere else. */
 export interface OutboxDelta {
@@ -70,8 +62,10 @@ export const resumeOutboxDelta = async (db: SqlRunner, cursor: OutboxCursor): Pr
 const pageStatement = {
   name: 'read-outbox-page',
   text: `
-    select id, event_type as "eventType", partition_key as "partitionKey",
-           schema_fingerprint as "schemaFingerprint", payload, created_at as "createdAt"
+    select id, event_id as "eventId", event_type as "eventType", source, aggregate_type as "aggregateType",
+           aggregate_id as "aggregateId", aggregate_version as "aggregateVersion", partition_key as "partitionKey",
+           request_id as "requestId", schema_fingerprint as "schemaFingerprint", payload,
+           content_hash as "contentHash", traceparent, created_at as "createdAt"
     from outbox
     where id > $3 and id <= $4
       and not pg_visible_in_snapshot(tx_id, $1::pg_snapshot)

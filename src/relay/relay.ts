@@ -1,28 +1,24 @@
 import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
+import type { DeadLetterNet } from './dead-letters.ts';
+import { findHeldAggregates } from './find-held-aggregates.ts';
 import { acquireLease, type Lease, releaseLease } from './lease.ts';
-import {
-  afterDelta,
-  isBetweenDeltas,
-  loadOutboxCursor,
-  moveOutboxCursor,
-  type OutboxCursor,
-} from './outbox-cursor.ts';
-import { type PublishPorts, publishRows } from './publish-rows.ts';
-import { type OutboxDelta, openOutboxDelta, readOutboxPage, resumeOutboxDelta } from './read-outbox-delta.ts';
+import type { OutboxSource } from './outbox-source.ts';
+import { type PublishPorts, publishPage } from './publish-page.ts';
 import { createWakeSignal } from './wake-signal.ts';
 
 export interface RelaySettings {
   readonly pollIntervalMs: number;
   readonly batchSizeMax: number;
-  readonly publishTimeoutMs: number;
   readonly retryDelayMs: number;
   readonly leaseMs: number;
 }
 
 export interface RelayOptions {
   readonly database: Database;
+  readonly source: OutboxSource;
   readonly publishing: PublishPorts;
+  readonly deadLetters: DeadLetterNet;
   readonly settings: RelaySettings;
   /** Names this process among the relays. */
   readonly holder: string;
@@ -39,29 +35,29 @@ export const mainRelayLease = 'outbox-relay-main';
 
 /** Publishes the journal in order for as long as it holds the lease, and stands by otherwise. */
 export const startRelay = (options: RelayOptions): Relay => {
+  const { source, log, settings } = options;
   const wakeSignal = createWakeSignal();
-  const { log, settings } = options;
+  const advance = createStep(options);
   let stopping = false;
   let troubled = false;
 
   const run = async (): Promise<void> => {
-    const position = createPosition(options);
     while (!stopping) {
       try {
-        const progress = await position.advance();
+        const { pauseMs } = await advance();
         if (troubled) log.warn('The relay publishes again');
         troubled = false;
-        if (progress === 'nothing-new') await wakeSignal.sleep(settings.pollIntervalMs);
-        if (progress === 'standing-by') await wakeSignal.sleep(settings.leaseMs / 3);
+        if (pauseMs > 0) await wakeSignal.sleep(pauseMs);
       } catch (error) {
         // The cursor has not moved: the same rows are tried again. One line per trouble, not one per try.
         if (!troubled)
           log.error({ err: error }, 'The relay cannot publish; it keeps trying and loses nothing');
         troubled = true;
-        position.forget();
+        source.forget();
         if (!stopping) await wakeSignal.sleep(settings.retryDelayMs);
       }
     }
+    await source.close();
     await releaseLease(options.database, { name: mainRelayLease, holder: options.holder });
   };
 
@@ -78,84 +74,61 @@ export const startRelay = (options: RelayOptions): Relay => {
   };
 };
 
-type Progress = 'published' | 'nothing-new' | 'standing-by';
+/** One page from the source to Kafka; says how long there is nothing to do. */
+const createStep = (options: RelayOptions) => {
+  const { database, source, publishing, deadLetters, settings, log } = options;
+  const hold = createHold(options);
 
-/** Where the relay stands. What it remembers can be forgotten at any time: the database has it, at most a page behind. */
-const createPosition = ({ database, publishing, settings, holder, log }: RelayOptions) => {
-  let lease: Lease | undefined;
-  let leaseRenewAt = 0;
-  let cursor: OutboxCursor | undefined;
-  let delta: OutboxDelta | undefined;
+  return async (): Promise<{ pauseMs: number }> => {
+    const lease = await hold();
+    if (!lease) return { pauseMs: settings.leaseMs / 3 };
+    const { breaker } = publishing;
+    if (breaker.waitMs > 0) return { pauseMs: Math.min(breaker.waitMs, settings.leaseMs / 3) };
 
-  const forget = (): void => {
-    lease = undefined;
-    cursor = undefined;
-    delta = undefined;
+    const page = await source.nextPage(settings.batchSizeMax);
+    if (!page) return { pauseMs: settings.pollIntervalMs };
+    const held = await findHeldAggregates(database, page.rows);
+    const { settledCount, failed, stopped } = await publishPage(publishing, page.rows, held);
+
+    const dead = failed.filter((row) => row.dead);
+    await deadLetters.keep(dead.map(({ row, error }) => ({ row, reason: error })));
+    // The source passes rows only after every send has an answer: a crash before this line duplicates, it never loses.
+    if (settledCount > 0 || page.rows.length === 0) {
+      const isOurs = await source.settle(page, settledCount, failed, lease);
+      if (!isOurs) throw new Error('The lease went to another relay while this one was publishing');
+    }
+    for (const { row, error, tried } of failed) {
+      if (tried)
+        log.warn(
+          { outboxId: row.id, eventType: row.eventType, reason: error },
+          'An event could not be published; it is retried on its own',
+        );
+    }
+    if (!stopped) return { pauseMs: 0 };
+    if (stopped.because === 'circuit-open') {
+      log.warn(
+        { untried: page.rows.length - settledCount },
+        'The circuit opened in the middle of a batch; the rest stays',
+      );
+      return { pauseMs: breaker.waitMs };
+    }
+    throw stopped.cause ?? new Error('The brokers are in trouble');
   };
+};
 
-  const hold = async (): Promise<Lease | undefined> => {
-    if (lease && Date.now() < leaseRenewAt) return lease;
+const createHold = ({ database, source, settings, holder, log }: RelayOptions) => {
+  let lease: Lease | undefined;
+  let renewAt = 0;
+  return async (): Promise<Lease | undefined> => {
+    if (lease && Date.now() < renewAt) return lease;
     const renewed = await acquireLease(database, { name: mainRelayLease, holder, holdMs: settings.leaseMs });
     if (renewed && renewed.token !== lease?.token) {
       log.info({ token: renewed.token }, 'This process relays');
-      cursor = undefined;
-      delta = undefined;
+      source.forget();
     }
     if (!renewed && lease) log.warn('Another process relays now; this one stands by');
     lease = renewed;
-    leaseRenewAt = Date.now() + settings.leaseMs / 3;
+    renewAt = Date.now() + settings.leaseMs / 3;
     return lease;
   };
-
-  const currentDelta = async (): Promise<OutboxDelta | undefined> => {
-    if (delta) return delta;
-    cursor ??= await loadOutboxCursor(database);
-    delta = isBetweenDeltas(cursor)
-      ? await openOutboxDelta(database, cursor)
-      : await resumeOutboxDelta(database, cursor);
-    return delta;
-  };
-
-  const moveTo = async (next: OutboxCursor, held: Lease): Promise<void> => {
-    if (!(await moveOutboxCursor(database, next, held))) {
-      throw new Error('The lease went to another relay while this one was publishing');
-    }
-    cursor = next;
-  };
-
-  const advance = async (): Promise<Progress> => {
-    const held = await hold();
-    if (!held) return 'standing-by';
-    const open = await currentDelta();
-    if (!open) return 'nothing-new';
-
-    const rows = await readOutboxPage(database, open, settings.batchSizeMax);
-    if (rows.length > 0) await within(settings.publishTimeoutMs, publishRows(publishing, rows));
-    const lastId = rows.at(-1)?.id ?? open.finalId;
-
-    // The cursor moves only after every send has an answer: a crash before this line duplicates, it never loses.
-    const isComplete = lastId >= open.finalId;
-    const next = { ...open.cursor, lastId };
-    await moveTo(isComplete ? afterDelta(next) : next, held);
-    delta = isComplete ? undefined : { ...open, cursor: next };
-    return 'published';
-  };
-
-  return { advance, forget };
-};
-
-/** What is not known to have arrived in time counts as not sent. */
-const within = async <T>(timeMs: number, work: Promise<T>): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`Kafka did not acknowledge a batch within ${timeMs} ms`)),
-      timeMs,
-    );
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 };

@@ -49,7 +49,6 @@ const libraryRooms: Readonly<Record<string, readonly string[]>> = {
   pg: ['postgres'],
   slonik: ['postgres'],
   'node-pg-migrate': ['postgres'],
-  redis: ['cache'],
   '@kafkajs/confluent-schema-registry': ['registry'],
   avsc: ['avro', 'journal', 'registry'],
   rxjs: ['streams', 'projections'],

@@ -1,0 +1,113 @@
+import type { SqlRunner } from '../postgres/database.ts';
+import type { Lease } from './lease.ts';
+import type { OutboxRow } from './outbox-source.ts';
+
+/** A row in `outbox_failed`: the event, and what has been tried. */
+export interface StoredFailedRow extends OutboxRow {
+  readonly retryCount: number;
+}
+
+const columns = `
+  outbox_id as id, event_id as "eventId", event_type as "eventType", source, aggregate_type as "aggregateType",
+  aggregate_id as "aggregateId", aggregate_version as "aggregateVersion", partition_key as "partitionKey",
+  request_id as "requestId", schema_fingerprint as "schemaFingerprint", payload, content_hash as "contentHash",
+  traceparent, created_at as "createdAt", retry_count as "retryCount"`;
+
+// Only the first row of an aggregate can be due: the others wait behind it. The attempt is counted here, before it is
+// made, and the next one is put off: a row that ends the process on every try is found out like any other.
+const claimStatement = {
+  name: 'claim-due-rows',
+  text: `
+    with lease as (select from scheduler_lock where name = $4 and token = $5 for share),
+    due as (
+      select head.outbox_id
+      from outbox_failed head
+      where head.dead_at is null and head.next_retry_at <= clock_timestamp()
+        and not exists (select from outbox_failed earlier
+                        where earlier.aggregate_type = head.aggregate_type and earlier.aggregate_id = head.aggregate_id
+                          and earlier.outbox_id < head.outbox_id)
+        and exists (select from lease)
+      order by head.next_retry_at
+      limit $1
+    )
+    update outbox_failed
+    set retry_count = retry_count + 1,
+        next_retry_at = clock_timestamp() + least($3, $2 * power(2, least(retry_count, 40))) * interval '1 millisecond'
+    where outbox_id in (select outbox_id from due)
+    returning ${columns}`,
+};
+
+/** The first rows of aggregates whose next try is due, each counted as tried. */
+export const claimDueRows = (
+  db: SqlRunner,
+  options: { rowsMax: number; backoffBaseMs: number; backoffMaxMs: number; lease: Lease },
+): Promise<readonly StoredFailedRow[]> => {
+  const { rowsMax, backoffBaseMs, backoffMaxMs, lease } = options;
+  return db.execute(claimStatement, [rowsMax, backoffBaseMs, backoffMaxMs, lease.name, lease.token]);
+};
+
+const followersStatement = {
+  name: 'load-sequences',
+  text: `
+    select ${columns}
+    from outbox_failed
+    where (aggregate_type, aggregate_id) in (select * from unnest($1::text[], $2::text[]))
+    order by outbox_id
+    limit $3`,
+};
+
+/** Everything that waits in these aggregates, in the order it must be published. */
+export const loadSequences = (
+  db: SqlRunner,
+  heads: readonly OutboxRow[],
+  rowsMax: number,
+): Promise<readonly StoredFailedRow[]> =>
+  db.execute(followersStatement, [
+    heads.map((row) => row.aggregateType),
+    heads.map((row) => row.aggregateId),
+    rowsMax,
+  ]);
+
+const dropStatement = {
+  name: 'drop-failed-rows',
+  text: 'delete from outbox_failed where outbox_id = any ($1::bigint[])',
+};
+
+/** They are in Kafka now. */
+export const dropFailedRows = async (db: SqlRunner, ids: readonly number[]): Promise<void> => {
+  if (ids.length > 0) await db.execute(dropStatement, [ids]);
+};
+
+const noteStatement = {
+  name: 'note-failures',
+  text: `
+    update outbox_failed failed
+    set last_error = noted.error, failed_at = clock_timestamp(),
+        dead_at = case when noted.dead then clock_timestamp() end
+    from unnest($1::bigint[], $2::text[], $3::boolean[]) as noted(outbox_id, error, dead)
+    where failed.outbox_id = noted.outbox_id`,
+};
+
+export const noteFailures = async (
+  db: SqlRunner,
+  failures: readonly { readonly id: number; readonly error: string; readonly dead: boolean }[],
+): Promise<void> => {
+  if (failures.length === 0) return;
+  await db.execute(noteStatement, [
+    failures.map(({ id }) => id),
+    failures.map(({ error }) => error),
+    failures.map(({ dead }) => dead),
+  ]);
+};
+
+const giveBackStatement = {
+  name: 'give-back-claims',
+  text: `
+    update outbox_failed set retry_count = greatest(0, retry_count - 1), next_retry_at = clock_timestamp()
+    where outbox_id = any ($1::bigint[])`,
+};
+
+/** The brokers were in trouble: that was no try of these rows. */
+export const giveBackClaims = async (db: SqlRunner, ids: readonly number[]): Promise<void> => {
+  if (ids.length > 0) await db.execute(giveBackStatement, [ids]);
+};

@@ -1,0 +1,45 @@
+import type { SqlRunner } from '../postgres/database.ts';
+import type { FailedRow } from './outbox-source.ts';
+
+const statement = {
+  name: 'store-failed-rows',
+  text: `
+    insert into outbox_failed (outbox_id, event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
+                               partition_key, request_id, schema_fingerprint, payload, content_hash, traceparent,
+                               created_at, last_error, dead_at)
+    select outbox_id, event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version, partition_key,
+           request_id, schema_fingerprint, payload, content_hash, traceparent, created_at, last_error,
+           case when dead then clock_timestamp() end
+    from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[],
+                $9::text[], $10::bytea[], $11::bytea[], $12::bytea[], $13::text[], $14::timestamptz[], $15::text[]
+         ) with ordinality as f(outbox_id, event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
+                                partition_key, request_id, schema_fingerprint, payload, content_hash, traceparent,
+                                created_at, last_error, place),
+         unnest($16::boolean[]) with ordinality as d(dead, dead_place)
+    where place = dead_place
+    on conflict (outbox_id) do nothing`,
+};
+
+/** Keeps the full rows; one that is there already stays as it is. */
+export const storeFailedRows = async (tx: SqlRunner, failed: readonly FailedRow[]): Promise<void> => {
+  if (failed.length === 0) return;
+  const rows = failed.map(({ row }) => row);
+  await tx.execute(statement, [
+    rows.map((row) => row.id),
+    rows.map((row) => row.eventId),
+    rows.map((row) => row.eventType),
+    rows.map((row) => row.source),
+    rows.map((row) => row.aggregateType),
+    rows.map((row) => row.aggregateId),
+    rows.map((row) => row.aggregateVersion),
+    rows.map((row) => row.partitionKey),
+    rows.map((row) => row.requestId),
+    rows.map((row) => row.schemaFingerprint),
+    rows.map((row) => row.payload),
+    rows.map((row) => row.contentHash),
+    rows.map((row) => row.traceparent),
+    rows.map((row) => row.createdAt),
+    failed.map(({ error }) => error),
+    failed.map(({ dead }) => dead ?? false),
+  ]);
+};

@@ -1,0 +1,254 @@
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname } from 'node:path';
+import { expect } from 'chai';
+import { frameLength } from '../../../src/avro/confluent-frame.ts';
+import { envelopeSchemaOf } from '../../../src/avro/envelope-schema.ts';
+import { readEnvelope } from '../../../src/avro/read-envelope.ts';
+import { appendEvents } from '../../../src/journal/append-events.ts';
+import type { OutgoingRecord } from '../../../src/kafka/record-producer.ts';
+import type { Database } from '../../../src/postgres/database.ts';
+import { createDeadLetterNet } from '../../../src/relay/dead-letters.ts';
+import { claimDueRows } from '../../../src/relay/failed-rows.ts';
+import { acquireLease } from '../../../src/relay/lease.ts';
+import { eventually } from '../../support/eventually.ts';
+import { viewOf } from '../../support/journal.ts';
+import {
+  brokerTrouble,
+  createMemoryBroker,
+  type MemoryBroker,
+  recordRefused,
+  useRelays,
+} from '../../support/memory-broker.ts';
+import { openTestDatabase } from '../../support/open-database.ts';
+import { recordingLog } from '../../support/silent-log.ts';
+import { useWorkspace } from '../../support/stack.ts';
+
+interface FailedRow {
+  readonly aggregateId: string;
+  readonly version: number;
+  readonly retryCount: number;
+  readonly isDead: boolean;
+}
+
+describe('events that cannot be published', function () {
+  this.timeout(60_000);
+  const workspace = useWorkspace();
+  let db: Database;
+  const { log, lines } = recordingLog();
+  const relays = useRelays(() => db, log);
+  before(() => {
+    db = openTestDatabase(workspace(), 10);
+  });
+  beforeEach(async () => {
+    lines.length = 0;
+    for (const table of ['outbox_failed', 'outbox_dead_letter', 'scheduler_lock']) {
+      await db.execute({ name: `spec-clear-${table}`, text: `delete from ${table}` });
+    }
+  });
+
+  const failedRows = () =>
+    db.execute<FailedRow>({
+      name: 'spec-failed',
+      text: `select aggregate_id as "aggregateId", aggregate_version as version, retry_count as "retryCount",
+                    dead_at is not null as "isDead" from outbox_failed order by outbox_id`,
+    });
+  const deadLetters = () =>
+    db.execute<{ reason: string; eventType: string }>({
+      name: 'spec-dead',
+      text: `select reason, envelope->>'eventType' as "eventType" from outbox_dead_letter order by original_id`,
+    });
+  /** What is in the broker: aggregate and version, in order. */
+  const published = ({ values }: MemoryBroker): string[] =>
+    values.map((value) => {
+      if (!value) throw new Error('A record without a value');
+      const { aggregateId, aggregateVersion } = readEnvelope(
+        envelopeSchemaOf('ProductViewed').type,
+        value,
+        frameLength,
+      );
+      return `${aggregateId}@${aggregateVersion}`;
+    });
+  const append = (...events: readonly (readonly [string, number])[]) =>
+    appendEvents(
+      db,
+      events.map(([id, version]) => viewOf(id, version)),
+    );
+  const refuse =
+    (...keys: readonly string[]) =>
+    (records: readonly OutgoingRecord[]): void => {
+      if (records.some(({ key }) => keys.includes(String(key)))) throw recordRefused();
+    };
+
+  it('stand alone: the rest of the batch goes on, and later events of the aggregate wait behind', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-1'));
+    await append(['a-1', 1], ['bad-1', 1], ['b-1', 1], ['bad-1', 2], ['a-1', 2]);
+    await append(['bad-1', 3], ['c-1', 1]);
+    relays.startMain('x', broker);
+    await eventually(() => expect(published(broker)).to.have.members(['a-1@1', 'b-1@1', 'a-1@2', 'c-1@1']));
+    await eventually(async () =>
+      expect(
+        (await failedRows()).map(({ aggregateId, version }) => `${aggregateId}@${version}`),
+      ).to.deep.equal(['bad-1@1', 'bad-1@2', 'bad-1@3']),
+    );
+    expect(published(broker).indexOf('a-1@1')).to.be.lessThan(published(broker).indexOf('a-1@2'));
+  });
+
+  it('are retried in order when they can be, and then nothing is left of the failure', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-2'));
+    await append(['bad-2', 1], ['bad-2', 2], ['bad-2', 3]);
+    relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(3));
+    broker.setMood(() => {});
+    relays.startRetry('x', broker);
+    await eventually(async () => expect(await failedRows()).to.deep.equal([]));
+    expect(published(broker)).to.deep.equal(['bad-2@1', 'bad-2@2', 'bad-2@3']);
+    await append(['bad-2', 4]);
+    await eventually(() => expect(published(broker).at(-1)).to.equal('bad-2@4'));
+  });
+
+  it('are dead after their last try, kept with their reason, and hold their aggregate', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-3'));
+    await append(['bad-3', 1], ['bad-3', 2], ['d-3', 1]);
+    relays.startMain('x', broker);
+    relays.startRetry('x', broker);
+    await eventually(async () => expect(await deadLetters()).to.have.length(1));
+    await eventually(async () =>
+      expect(await failedRows()).to.deep.equal([
+        { aggregateId: 'bad-3', version: 1, retryCount: 3, isDead: true },
+        { aggregateId: 'bad-3', version: 2, retryCount: 0, isDead: false },
+      ]),
+    );
+    expect((await deadLetters())[0]).to.include({ eventType: 'loopers.product.viewed.v1' });
+    expect(published(broker)).to.deep.equal(['d-3@1']);
+    expect(lines.filter(({ msg }) => msg === 'A retry failed')).to.have.length(3);
+    expect(
+      lines.filter(({ level, msg }) => level === 50 && msg.startsWith('An event is dead')),
+    ).to.have.length(1);
+  });
+
+  it('count a try that never came back', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-4'));
+    await append(['bad-4', 1]);
+    relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(1));
+    // A process that dies in the middle of the send leaves the claim as it is.
+    const lease = await acquireLease(db, { name: 'outbox-relay-retry', holder: 'crashing', holdMs: 1 });
+    if (!lease) throw new Error('Nobody else holds it');
+    const options = { rowsMax: 50, backoffBaseMs: 1, backoffMaxMs: 1, lease };
+    await claimDueRows(db, options);
+    expect((await failedRows())[0]?.retryCount).to.equal(1);
+    const late = await claimDueRows(db, { ...options, lease: { ...lease, token: lease.token - 1 } });
+    expect(late, 'claimed under a lease that is gone').to.deep.equal([]);
+  });
+
+  it('are not what broker trouble is: rows stay, no try is counted, the circuit opens and closes', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(() => {
+      throw brokerTrouble();
+    });
+    await append(['e-5', 1], ['e-5', 2]);
+    relays.startMain('x', broker);
+    await eventually(() => expect(lines.some(({ msg }) => msg === 'circuit closed → open')).to.equal(true));
+    expect(await failedRows()).to.deep.equal([]);
+    broker.setMood(() => {});
+    await eventually(() => expect(published(broker)).to.deep.equal(['e-5@1', 'e-5@2']));
+    await append(['e-5', 3], ['e-5', 4], ['e-5', 5], ['e-5', 6], ['e-5', 7], ['e-5', 8]);
+    await append(['e-5', 9]);
+    await eventually(() => expect(published(broker)).to.have.length(9));
+    expect(await failedRows()).to.deep.equal([]);
+  });
+
+  it('give their try back when the brokers are in trouble during a retry', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-6'));
+    await append(['bad-6', 1]);
+    const main = relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(1));
+    await main.stop();
+    let troubles = 0;
+    broker.setMood(() => {
+      troubles++;
+      throw brokerTrouble();
+    });
+    relays.startRetry('x', broker);
+    await eventually(() => expect(troubles).to.be.greaterThan(5));
+    expect((await failedRows())[0]).to.include({ isDead: false });
+    expect(await deadLetters()).to.deep.equal([]);
+  });
+
+  it('include one that was tampered with: never sent, dead at once, cried out', async () => {
+    const broker = createMemoryBroker();
+    await append(['t-7', 1], ['t-7', 2], ['f-7', 1]);
+    await db.transaction(async (tx) => {
+      await tx.execute({
+        name: 'spec-off',
+        text: 'alter table outbox disable trigger outbox_is_append_only',
+      });
+      const tamper = `update outbox set payload = payload || '\\x00' where aggregate_id = 't-7' and aggregate_version = 1`;
+      await tx.execute({ name: 'spec-tamper', text: tamper });
+      await tx.execute({ name: 'spec-on', text: 'alter table outbox enable trigger outbox_is_append_only' });
+    });
+    relays.startMain('x', broker);
+    relays.startRetry('x', broker);
+    await eventually(async () => expect(await deadLetters()).to.have.length(1));
+    await eventually(() => expect(published(broker)).to.deep.equal(['f-7@1']));
+    expect(await failedRows()).to.deep.equal([
+      { aggregateId: 't-7', version: 1, retryCount: 0, isDead: true },
+      { aggregateId: 't-7', version: 2, retryCount: 0, isDead: false },
+    ]);
+    expect((await deadLetters())[0]?.reason).to.match(/hash differs/);
+  });
+
+  describe('and their safety net', () => {
+    const withoutTable = (): Database => ({
+      ...db,
+      execute: (statement, values) =>
+        statement.name === 'keep-dead-letters'
+          ? Promise.reject(new Error('relation does not exist'))
+          : db.execute(statement, values),
+    });
+    const letter = () => {
+      const { stream, version, ...rest } = viewOf('net', 1);
+      const row = { id: 77, ...rest, ...stream, aggregateVersion: version, createdAt: new Date(0) };
+      return { row, reason: 'because' };
+    };
+
+    it('keeps them in the table', async () => {
+      const net = createDeadLetterNet({ database: db, backupFile: relays.backupFile, log });
+      await net.keep([letter()]);
+      expect(net.counts).to.deep.equal({ stored: 1, backedUp: 0, onlyAlerted: 0 });
+      expect(existsSync(relays.backupFile)).to.equal(false);
+    });
+
+    it('keeps them in a file when the table does not take them, one line each', async () => {
+      const net = createDeadLetterNet({ database: withoutTable(), backupFile: relays.backupFile, log });
+      await net.keep([letter()]);
+      await net.keep([letter()]);
+      expect(net.counts).to.deep.equal({ stored: 0, backedUp: 2, onlyAlerted: 0 });
+      const kept = readFileSync(relays.backupFile, 'utf8')
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line));
+      expect(kept).to.have.length(2);
+      expect(kept[0]).to.include({ id: 77, eventType: 'loopers.product.viewed.v1', reason: 'because' });
+      rmSync(relays.backupFile);
+    });
+
+    it('cries them out when the file does not take them either', async () => {
+      // A file where the folder should be, as when a disk is broken in the most inconvenient way.
+      rmSync(dirname(relays.backupFile), { recursive: true, force: true });
+      writeFileSync(dirname(relays.backupFile), '');
+      const net = createDeadLetterNet({ database: withoutTable(), backupFile: relays.backupFile, log });
+      await net.keep([letter()]);
+      expect(net.counts).to.deep.equal({ stored: 0, backedUp: 0, onlyAlerted: 1 });
+      const alert = lines.find(({ level }) => level === 60);
+      expect(alert?.letter).to.include({ id: 77, reason: 'because' });
+      rmSync(dirname(relays.backupFile));
+      mkdirSync(dirname(relays.backupFile));
+    });
+  });
+});
