@@ -8,6 +8,7 @@ import { createCommands } from '../commands/commands.ts';
 import type { Config } from '../config/settings.ts';
 import type { ApiOptions } from '../http/api.ts';
 import type { Histories } from '../http/api-ports.ts';
+import { createAnnouncer } from '../journal/announce-events.ts';
 import { purgeAnswers } from '../journal/idempotency-keys.ts';
 import { streamHistory } from '../journal/stream-history.ts';
 import { createWriterSchemas, type WriterSchemas } from '../journal/writer-schemas.ts';
@@ -37,6 +38,7 @@ export const startApi = (options: {
   const { config, log, wakeRelay } = options;
   const { database } = options.adapters;
   const schemas = createWriterSchemas(database);
+  const announcer = createAnnouncer(database, { intervalMs: config.commands.announceIntervalMs, log });
   const executor = new CommandExecutor({
     database,
     schemas,
@@ -47,7 +49,10 @@ export const startApi = (options: {
     begunStreams: createBoundedSet(knownStreamsMax),
     settings: config.commands,
     log: log.child({ part: 'commands' }),
-    onCommitted: wakeRelay,
+    onCommitted: () => {
+      wakeRelay();
+      announcer.announce();
+    },
   });
   const stopPurging = purgeAnswersNowAndThen(database, config, log);
   return {

@@ -55,7 +55,10 @@ export const startApp = async (options: {
     await prepareDatabase(endpoints.databaseUrl, adapters, config, log);
     if (role !== 'api') await prepareBroker(adapters, config);
 
-    const relay = role === 'all' || role === 'relay' ? startRelayRole(adapters, config, log) : undefined;
+    const relay =
+      role === 'all' || role === 'relay'
+        ? startRelayRole({ adapters, databaseUrl: endpoints.databaseUrl, config, log })
+        : undefined;
     if (relay) parts.push(relay);
     if (role === 'all' || role === 'projector') parts.push(await startProjector(adapters, config, log));
 

@@ -1,8 +1,10 @@
 import { join } from 'node:path';
 import type { Logger } from 'pino';
 import type { Config } from '../config/settings.ts';
+import { outboxChannel } from '../journal/announce-events.ts';
 import { createWriterSchemas } from '../journal/writer-schemas.ts';
 import { createRecordProducer } from '../kafka/record-producer.ts';
+import { listenTo } from '../postgres/listen.ts';
 import { type BreakerChange, CircuitBreaker } from '../relay/circuit-breaker.ts';
 import { createCursorSource } from '../relay/cursor-source.ts';
 import { createDeadLetterNet } from '../relay/dead-letters.ts';
@@ -12,8 +14,14 @@ import { physicalTopic } from '../topics/topic-plan.ts';
 import type { Adapters } from './adapters.ts';
 
 /** The relay and, beside it, the one that tries failed events again; both ask the same circuit breaker. */
-export const startRelayRole = (adapters: Adapters, config: Config, parentLog: Logger): Relay => {
-  const log = parentLog.child({ part: 'relay' });
+export const startRelayRole = (options: {
+  adapters: Adapters;
+  databaseUrl: string;
+  config: Config;
+  log: Logger;
+}): Relay => {
+  const { adapters, databaseUrl, config } = options;
+  const log = options.log.child({ part: 'relay' });
   const { database, registry, processName: holder } = adapters;
   const producer = createRecordProducer(adapters.kafka, config.kafka);
   const deadLetters = createDeadLetterNet({
@@ -32,10 +40,17 @@ export const startRelayRole = (adapters: Adapters, config: Config, parentLog: Lo
   const common = { database, publishing, deadLetters, settings: config.relay, holder, log };
   const main = startRelay({ ...common, source: createCursorSource(database) });
   const retry = startRetryRelay(common);
+  const listening = listenTo({
+    url: databaseUrl,
+    channel: outboxChannel,
+    connectTimeoutMs: config.database.connectTimeoutMs,
+    onNotify: main.wake,
+    log,
+  });
   return {
     wake: main.wake,
     stop: async () => {
-      await Promise.all([main.stop(), retry.stop()]);
+      await Promise.all([listening.stop(), main.stop(), retry.stop()]);
       await producer.close();
     },
   };

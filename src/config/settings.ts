@@ -259,6 +259,13 @@ export const settings = {
       max: 1_000_000,
       describes: 'Commands that may wait before further ones are refused',
     }),
+    announceIntervalMs: integer({
+      variable: 'COMMAND_ANNOUNCE_INTERVAL_MS',
+      fallback: 10,
+      min: 1,
+      max: 60_000,
+      describes: 'Shortest time between two signals to relays in other processes',
+    }),
     idempotencyRetentionMs: integer({
       variable: 'IDEMPOTENCY_RETENTION_MS',
       fallback: day_ms,
