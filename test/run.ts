@@ -7,7 +7,7 @@ import { join } from 'node:path';
  * The whole check in one command: format, lint, types and schemas first, then the specs, then one line that counts.
  * `node test/run.ts unit` runs one folder of specs without the checks.
  */
-const suites = ['unit', 'integration', 'e2e'];
+const suites = ['unit', 'integration', 'e2e', 'faults'];
 
 interface Counts {
   passed: number;

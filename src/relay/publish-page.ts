@@ -39,8 +39,10 @@ export const publishPage = async (
   let held = new Set(heldBefore);
   let failed: FailedRow[] = [];
   const encoded = new Map<OutboxRow, EncodedRow>();
+  const arrived = new Set<OutboxRow>();
 
   const sendable = async (row: OutboxRow): Promise<EncodedRow | undefined> => {
+    if (arrived.has(row)) return undefined;
     const key = aggregateKey(row);
     if (held.has(key)) {
       failed.push({ row, error: 'An earlier event of this aggregate has not arrived', tried: false });
@@ -85,6 +87,7 @@ export const publishPage = async (
       held.add(aggregateKey(only.row));
       return undefined;
     }
+    for (const { row } of result.acknowledged) arrived.add(row);
     unlearn();
     const middle = start + Math.ceil((end - start) / 2);
     return (await publish(start, middle)) ?? (await publish(middle, end));
@@ -101,18 +104,14 @@ interface EncodedRow {
 
 type SendResult =
   | { readonly kind: 'sent' }
-  | { readonly kind: 'refused'; readonly cause: Error }
+  | { readonly kind: 'refused'; readonly cause: Error; readonly acknowledged: readonly EncodedRow[] }
   | { readonly kind: 'stopped'; readonly because: 'circuit-open' | 'broker-trouble'; readonly cause?: Error };
 
 const send = async (ports: PublishPorts, rows: readonly EncodedRow[]): Promise<SendResult> => {
   const { breaker, producer, publishTimeoutMs } = ports;
   if (!breaker.permits()) return { kind: 'stopped', because: 'circuit-open' };
-  const batches = new Map<string, OutgoingRecord[]>();
-  for (const { topic, record } of rows) {
-    const batch = batches.get(topic);
-    if (batch) batch.push(record);
-    else batches.set(topic, [record]);
-  }
+  const byTopic = Map.groupBy(rows, ({ topic }) => topic);
+  const batches = new Map([...byTopic].map(([topic, batch]) => [topic, batch.map(({ record }) => record)]));
   try {
     await within(publishTimeoutMs, producer.send(batches));
     breaker.succeeded();
@@ -130,8 +129,23 @@ const send = async (ports: PublishPorts, rows: readonly EncodedRow[]): Promise<S
     }
     // The broker is well: it has looked at the records and does not want them.
     breaker.succeeded();
-    return { kind: 'refused', cause };
+    return { kind: 'refused', cause, acknowledged: acknowledgedOf(byTopic, cause) };
   }
+};
+
+/** What arrived although the send as a whole failed: it need not be sent again. */
+const acknowledgedOf = (
+  byTopic: ReadonlyMap<string, readonly EncodedRow[]>,
+  cause: Error,
+): readonly EncodedRow[] => {
+  const unacknowledged = cause instanceof PublishError ? cause.unacknowledged() : [];
+  if (unacknowledged.length === 0) return [];
+  const missing = new Set(
+    unacknowledged.flatMap(({ topic, positions }) =>
+      positions.map((position) => byTopic.get(topic)?.[position]),
+    ),
+  );
+  return [...byTopic.values()].flat().filter((row) => !missing.has(row));
 };
 
 /** A row as a record, or why it can never be one. A registry that does not answer throws: that is nobody's fault here. */
