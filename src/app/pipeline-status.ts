@@ -19,6 +19,10 @@ export interface PipelineStatus {
     readonly cursor: { readonly from: string; readonly to: string; readonly lastId: number };
     readonly pending: number;
     readonly oldestPendingAt: Date | null;
+    /** Events that are retried, and those that wait behind them. */
+    readonly failed: number;
+    /** Events that hold their aggregate until an operator decides. */
+    readonly dead: number;
     readonly heldBy: string | null;
     readonly heldUntil: Date | null;
   };
@@ -79,16 +83,26 @@ const leaseStatement = {
     where name = $1 and locked_until > clock_timestamp()`,
 };
 
+const failedStatement = {
+  name: 'status-failed',
+  text: `
+    select count(*) filter (where dead_at is null) as failed, count(*) filter (where dead_at is not null) as dead
+    from outbox_failed`,
+};
+
 const readRelay = async (db: Database): Promise<PipelineStatus['relay']> => {
   const cursor = await loadOutboxCursor(db);
-  const [pending, [lease]] = await Promise.all([
+  const [pending, [failures], [lease]] = await Promise.all([
     countPending(db, cursor),
+    db.execute<{ failed: number; dead: number }>(failedStatement),
     db.execute<{ heldBy: string; heldUntil: Date }>(leaseStatement, [mainRelayLease]),
   ]);
   return {
     cursor,
     pending: pending.count,
     oldestPendingAt: pending.oldestAt,
+    failed: failures?.failed ?? 0,
+    dead: failures?.dead ?? 0,
     heldBy: lease?.heldBy ?? null,
     heldUntil: lease?.heldUntil ?? null,
   };

@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { configCommand } from './config.ts';
 import { migrateCommand } from './migrate.ts';
+import { relayCommand } from './relay.ts';
 import { resetCommand } from './reset.ts';
 import { schemasCommand } from './schemas.ts';
 import { statusCommand } from './status.ts';
@@ -19,6 +20,7 @@ export const buildProgram = (): Command => {
     migrateCommand(),
     topicsCommand(),
     schemasCommand(),
+    relayCommand(),
     resetCommand(),
   ]) {
     program.addCommand(command);

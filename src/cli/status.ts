@@ -24,16 +24,21 @@ const ago = (time: Date | null, now: Date): string => {
 
 const number = (value: number): string => value.toLocaleString('en-US');
 
+export const relayPicture = (relay: PipelineStatus['relay'], now: Date): readonly string[] => [
+  relay.pending === 0
+    ? 'nothing pending'
+    : `${number(relay.pending)} pending, oldest from ${ago(relay.oldestPendingAt, now)}`,
+  `${number(relay.failed)} failed or waiting behind a failed one, ${number(relay.dead)} dead`,
+  `cursor ${relay.cursor.from} → ${relay.cursor.to}, last id ${relay.cursor.lastId}`,
+  relay.heldBy ? `run by ${relay.heldBy}` : 'no process is relaying',
+];
+
 export const picture = ({ outbox, relay, topics, readModels }: PipelineStatus, now: Date): string =>
   [
     'OUTBOX',
     `  ${outbox.rowsAreEstimated ? 'about ' : ''}${number(outbox.rows)} rows, newest id ${outbox.newestId}, ${ago(outbox.newestAt, now)}`,
     'RELAY',
-    relay.pending === 0
-      ? '  nothing pending'
-      : `  ${number(relay.pending)} pending, oldest from ${ago(relay.oldestPendingAt, now)}`,
-    `  cursor ${relay.cursor.from} → ${relay.cursor.to}, last id ${relay.cursor.lastId}`,
-    relay.heldBy ? `  run by ${relay.heldBy}` : '  no process is relaying',
+    ...relayPicture(relay, now).map((line) => `  ${line}`),
     'TOPICS',
     indent(
       table([

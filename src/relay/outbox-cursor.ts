@@ -46,7 +46,7 @@ export const loadOutboxCursor = async (db: SqlRunner): Promise<OutboxCursor> => 
   if (!row) return startOfJournal;
   if (!row.sameSystem || row.fromTheFuture) {
     throw new ForeignCursor(
-      'The relay cursor was written by another database server, as after a restore from a dump: its transaction ids say nothing about this journal',
+      'The relay cursor was written by another database server, as after a restore from a dump: its transaction ids say nothing about this journal. Decide from where on to publish again: npx millrace relay resync --from-id N --dry-run',
     );
   }
   return { from: row.from, to: row.to, lastId: row.lastId };

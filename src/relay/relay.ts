@@ -77,7 +77,7 @@ export const startRelay = (options: RelayOptions): Relay => {
 /** One page from the source to Kafka; says how long there is nothing to do. */
 const createStep = (options: RelayOptions) => {
   const { database, source, publishing, deadLetters, settings, log } = options;
-  const hold = createHold(options);
+  const { hold, lose } = createHold(options);
 
   return async (): Promise<{ pauseMs: number }> => {
     const lease = await hold();
@@ -95,7 +95,10 @@ const createStep = (options: RelayOptions) => {
     // The source passes rows only after every send has an answer: a crash before this line duplicates, it never loses.
     if (settledCount > 0 || page.rows.length === 0) {
       const isOurs = await source.settle(page, settledCount, failed, lease);
-      if (!isOurs) throw new Error('The lease went to another relay while this one was publishing');
+      if (!isOurs) {
+        lose();
+        throw new Error('The lease went to another relay while this one was publishing');
+      }
     }
     for (const { row, error, tried } of failed) {
       if (tried)
@@ -119,7 +122,11 @@ const createStep = (options: RelayOptions) => {
 const createHold = ({ database, source, settings, holder, log }: RelayOptions) => {
   let lease: Lease | undefined;
   let renewAt = 0;
-  return async (): Promise<Lease | undefined> => {
+  /** What is in memory is no longer so: ask again before the next page. */
+  const lose = (): void => {
+    renewAt = 0;
+  };
+  const hold = async (): Promise<Lease | undefined> => {
     if (lease && Date.now() < renewAt) return lease;
     const renewed = await acquireLease(database, { name: mainRelayLease, holder, holdMs: settings.leaseMs });
     if (renewed && renewed.token !== lease?.token) {
@@ -131,4 +138,5 @@ const createHold = ({ database, source, settings, holder, log }: RelayOptions) =
     renewAt = Date.now() + settings.leaseMs / 3;
     return lease;
   };
+  return { hold, lose };
 };

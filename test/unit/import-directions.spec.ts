@@ -39,6 +39,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
     'logging',
     'postgres',
     'registry',
+    'relay',
     'schema-evolution',
   ],
 };
