@@ -15,7 +15,6 @@ create table outbox_failed (
   traceparent        text,
   created_at         timestamptz not null,
   retry_count        integer not null default 0,
-  claimed_until      timestamptz,
   last_error         text not null,
   failed_at          timestamptz not null default clock_timestamp(),
   next_retry_at      timestamptz not null default clock_timestamp(),

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { parseEnv } from 'node:util';
 import { OperatorError } from '../operator-error.ts';
+import { type RelayProfile, relayProfileNames, relayProfiles } from './relay-profiles.ts';
 import type { Setting } from './setting.ts';
 import { type Config, settings } from './settings.ts';
 
-export type SettingOrigin = 'default' | 'env' | 'file';
+export type SettingOrigin = 'default' | 'env' | 'file' | 'profile';
 
 export interface SettingReport {
   readonly variable: string;
@@ -24,17 +25,18 @@ type Variables = Readonly<Record<string, string | undefined>>;
 /** Names that begin like this are ours: one that is not in the table is a mistake somebody should hear about. */
 const ownPrefixes = ['MILLRACE_', 'RELAY_', 'STREAMS_', 'TOPIC_', 'DLQ_'];
 
-/** Reads every setting once: environment first, then the file, then the default. Reports all mistakes together. */
+/** Reads every setting once: environment first, then the file, the profile, the default. Reports all mistakes together. */
 export const loadConfig = (sources: { env: Variables; envFile?: string }): LoadedConfig => {
   const file = readEnvFile(sources.envFile ?? '.env');
   const mistakes = unknownNames(sources.env, file);
+  const profile = profileOf(sources.env, file);
   const report: SettingReport[] = [];
   const config: Record<string, Record<string, unknown>> = {};
 
   for (const [group, entries] of Object.entries(settings)) {
     const values: Record<string, unknown> = {};
     for (const [name, setting] of Object.entries<Setting<unknown>>(entries)) {
-      const { text, origin } = lookUp(setting.variable, sources.env, file);
+      const { text, origin } = lookUp(setting.variable, sources.env, file, profile);
       const value = text === undefined ? setting.fallback : setting.parse(text);
       if (text !== undefined && value === undefined) {
         mistakes.push(`${setting.variable} is ${shown(setting, text)}, allowed is ${setting.allowed}`);
@@ -77,10 +79,18 @@ const lookUp = (
   variable: string,
   env: Variables,
   file: Variables,
+  profile: Variables,
 ): { text: string | undefined; origin: SettingOrigin } => {
   if (env[variable]) return { text: env[variable], origin: 'env' };
   if (file[variable]) return { text: file[variable], origin: 'file' };
+  if (profile[variable]) return { text: profile[variable], origin: 'profile' };
   return { text: undefined, origin: 'default' };
+};
+
+/** A name that is no profile is reported like any other wrong value, and presets nothing. */
+const profileOf = (env: Variables, file: Variables): Variables => {
+  const name = env.RELAY_PROFILE || file.RELAY_PROFILE;
+  return relayProfileNames.find((known) => known === name) ? relayProfiles[name as RelayProfile] : {};
 };
 
 const unknownNames = (env: Variables, file: Variables): string[] => {

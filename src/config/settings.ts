@@ -1,5 +1,6 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
+import { relayProfileNames } from './relay-profiles.ts';
 import {
   flag,
   integer,
@@ -349,6 +350,12 @@ export const settings = {
     }),
   },
   relay: {
+    profile: oneOf({
+      variable: 'RELAY_PROFILE',
+      fallback: 'commerce',
+      values: relayProfileNames,
+      describes: 'Preset for the settings of the relay that are not given by themselves',
+    }),
     pollIntervalMs: integer({
       variable: 'RELAY_POLL_INTERVAL_MS',
       fallback: 500,

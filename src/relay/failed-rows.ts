@@ -22,7 +22,7 @@ const claimStatement = {
     due as (
       select head.outbox_id
       from outbox_failed head
-      where head.dead_at is null and head.next_retry_at <= clock_timestamp()
+      where head.dead_at is null and head.next_retry_at <= coalesce($6::timestamptz, clock_timestamp())
         and not exists (select from outbox_failed earlier
                         where earlier.aggregate_type = head.aggregate_type and earlier.aggregate_id = head.aggregate_id
                           and earlier.outbox_id < head.outbox_id)
@@ -32,7 +32,8 @@ const claimStatement = {
     )
     update outbox_failed
     set retry_count = retry_count + 1,
-        next_retry_at = clock_timestamp() + least($3, $2 * power(2, least(retry_count, 40))) * interval '1 millisecond'
+        next_retry_at = coalesce($6::timestamptz, clock_timestamp())
+                      + least($3, $2 * power(2, least(retry_count, 40))) * interval '1 millisecond'
     where outbox_id in (select outbox_id from due)
     returning ${columns}`,
 };
@@ -40,10 +41,17 @@ const claimStatement = {
 /** The first rows of aggregates whose next try is due, each counted as tried. */
 export const claimDueRows = (
   db: SqlRunner,
-  options: { rowsMax: number; backoffBaseMs: number; backoffMaxMs: number; lease: Lease },
+  options: {
+    rowsMax: number;
+    backoffBaseMs: number;
+    backoffMaxMs: number;
+    lease: Lease;
+    /** The server's own time unless told: the clocks of several relays may differ. */
+    now?: Date;
+  },
 ): Promise<readonly StoredFailedRow[]> => {
-  const { rowsMax, backoffBaseMs, backoffMaxMs, lease } = options;
-  return db.execute(claimStatement, [rowsMax, backoffBaseMs, backoffMaxMs, lease.name, lease.token]);
+  const { rowsMax, backoffBaseMs, backoffMaxMs, lease, now = null } = options;
+  return db.execute(claimStatement, [rowsMax, backoffBaseMs, backoffMaxMs, lease.name, lease.token, now]);
 };
 
 const followersStatement = {

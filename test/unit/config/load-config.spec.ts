@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect } from 'chai';
 import fc from 'fast-check';
 import { loadConfig, maskPassword } from '../../../src/config/load-config.ts';
+import { relayProfileNames } from '../../../src/config/relay-profiles.ts';
 import { OperatorError } from '../../../src/operator-error.ts';
 
 describe('loadConfig', () => {
@@ -60,6 +61,32 @@ describe('loadConfig', () => {
     expect(config.http).to.include({ port: 2222, host: '0.0.0.0' });
     const origins = Object.fromEntries(report.map(({ variable, origin }) => [variable, origin]));
     expect(origins).to.include({ PORT: 'env', HOST: 'file', RELAY_BATCH_SIZE_MAX: 'default' });
+  });
+
+  it('takes the settings of a profile unless they are given by themselves', () => {
+    const env = { RELAY_PROFILE: 'order-service', RELAY_BATCH_SIZE_MAX: '77' };
+    const { config, report } = loadConfig({ env, envFile });
+    expect(config.relay).to.include({
+      pollIntervalMs: 5000,
+      batchSizeMax: 77,
+      retriesMax: 5,
+      leaseMs: 30_000,
+    });
+    const origins = Object.fromEntries(report.map(({ variable, origin }) => [variable, origin]));
+    expect(origins).to.include({
+      RELAY_POLL_INTERVAL_MS: 'profile',
+      RELAY_BATCH_SIZE_MAX: 'env',
+      RELAY_LEASE_MS: 'default',
+    });
+    expect(complaintAbout({ RELAY_PROFILE: 'hasty' })).to.match(
+      /RELAY_PROFILE is hasty, allowed is one of commerce, order-service/,
+    );
+  });
+
+  it('has no profile that a setting would refuse', () => {
+    for (const name of relayProfileNames) {
+      expect(() => loadConfig({ env: { RELAY_PROFILE: name }, envFile })).not.to.throw();
+    }
   });
 
   it('is frozen', () => {
