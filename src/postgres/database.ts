@@ -39,6 +39,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     connectionTimeoutMillis: options.connectTimeoutMs,
     statement_timeout: options.statementTimeoutMs,
     types: { getTypeParser: typeParser },
+    options: sessionSettings,
   });
   pool.on('error', options.onIdleError);
 
@@ -84,6 +85,10 @@ const runnerOn = (client: PoolClient): SqlRunner => ({
     (await client.query({ ...statement, values: [...(values ?? [])] })).rows,
   checked: async (routine) => routine(await slonikOverClient(client)),
 });
+
+// Every statement here touches few rows through an index. The planner does not know that of a snapshot's delta and would
+// start workers, or compile, for ten milliseconds and more each time.
+const sessionSettings = '-c max_parallel_workers_per_gather=0 -c jit=off';
 
 /** Counts, ids and offsets are 64 bits wide in PostgreSQL and stay far below 2^53 here: numbers, with a guard. */
 const parseInt8 = (text: string): number => {

@@ -16,10 +16,11 @@ const notIn = (snapshot: string) => `
       union all
       select id, tx_id from outbox where tx_id = any (array(select pg_snapshot_xip(${snapshot})))`;
 
+// Without the `+ 0` the planner would look for the smallest id along the primary key and walk the whole table for it.
 const openStatement = {
   name: 'open-outbox-delta',
   text: `
-    select pg_current_snapshot()::text as "to", min(id) as "firstId", max(id) as "finalId"
+    select pg_current_snapshot()::text as "to", min(id + 0) as "firstId", max(id + 0) as "finalId"
     from (${notIn('$1::pg_snapshot')}) delta`,
 };
 
@@ -43,7 +44,7 @@ export const openOutboxDelta = async (
 const resumeStatement = {
   name: 'resume-outbox-delta',
   text: `
-    select coalesce(min(id), 0) as "firstId", coalesce(max(id), 0) as "finalId"
+    select coalesce(min(id + 0), 0) as "firstId", coalesce(max(id + 0), 0) as "finalId"
     from (${notIn('$1::pg_snapshot')}) delta
     where pg_visible_in_snapshot(tx_id, $2::pg_snapshot) and id > $3`,
 };
