@@ -87,9 +87,7 @@ const openKafkajs: Contender['open'] = async (kafka) => {
         acks: -1,
         timeout: requestTimeoutMs,
         compression: CompressionTypes.None,
-        topicMessages: [
-          { topic, messages: records.map((record) => ({ ...record, headers: { ...record.headers } })) },
-        ],
+        topicMessages: [{ topic, messages: [...records] }],
       }),
     close: () => producer.disconnect(),
   };

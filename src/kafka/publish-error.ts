@@ -113,14 +113,18 @@ const healedByNewProducer: ReadonlySet<string> = new Set([
 /** kafkajs wraps what went wrong once for the retries and again for giving up. */
 const causesMax = 8;
 
-const namesOf = function* (error: unknown): Generator<string> {
+const causesOf = function* (error: unknown): Generator<Error> {
   let current = error;
   for (let depth = 0; depth < causesMax && current instanceof Error; depth++) {
-    if ('type' in current && typeof current.type === 'string') yield current.type;
-    yield current.name;
+    yield current;
     current = current.cause;
   }
 };
+
+const namesOf = (error: unknown): readonly string[] =>
+  [...causesOf(error)].flatMap((cause) =>
+    'type' in cause && typeof cause.type === 'string' ? [cause.type, cause.name] : [cause.name],
+  );
 
 const codeOf = (error: unknown): PublishErrorCode => {
   if (error instanceof PublishError) return error.code;
@@ -135,9 +139,15 @@ export const toPublishError = (
   error: unknown,
   unacknowledged: readonly UnacknowledgedRecords[],
 ): PublishError => {
+  // What this folder found out itself may come back wrapped by kafkajs.
+  const known = causesOf(error).find((cause) => cause instanceof PublishError);
+  if (known) {
+    const { code, retriable, cause } = known;
+    return new PublishError(code, { retriable, cause, unacknowledged });
+  }
   const code = codeOf(error);
   const retriable =
     code === 'BROKER_UNAVAILABLE' ||
-    (code === 'UNKNOWN' && [...namesOf(error)].some((name) => healedByNewProducer.has(name)));
+    (code === 'UNKNOWN' && namesOf(error).some((name) => healedByNewProducer.has(name)));
   return new PublishError(code, { retriable, cause: error, unacknowledged });
 };

@@ -113,7 +113,7 @@ export const createRecordProducer = (kafka: Kafka, options: RecordProducerOption
       await Promise.all([answered, encodeAhead(rounds[index + 1])]);
       // kafkajs forgets a partition whose leader moved, between two attempts, to a broker that had answered already.
       const forgotten = round.find(({ state }) => state.kind !== 'acknowledged');
-      if (forgotten) throw new PublishError('BROKER_UNAVAILABLE', { retriable: true });
+      if (forgotten) throw unanswered(forgotten);
       for (const batch of round) batch.release();
     }
   };
@@ -196,6 +196,19 @@ const unacknowledgedOf = (rounds: readonly Round[]): readonly UnacknowledgedReco
     ),
   );
 
+const unanswered = ({ topic, partition }: EncodedBatch): PublishError =>
+  new PublishError('BROKER_UNAVAILABLE', {
+    retriable: true,
+    cause: new Error(`No broker answered for partition ${partition} of ${topic}`),
+  });
+
+/** The topic was made anew, smaller; the next send looks it up again. */
+const withoutPartition = ({ topic, partition }: EncodedBatch): PublishError =>
+  new PublishError('UNKNOWN', {
+    retriable: true,
+    cause: new Error(`Topic ${topic} has no partition ${partition} any more`),
+  });
+
 const probe = { value: null };
 
 /**
@@ -210,7 +223,7 @@ const asMessages = (batches: readonly EncodedBatch[], partitionCount: () => numb
       group({}, probe);
       const missing = batches.find(({ partition }) => partition >= partitionCount());
       // kafkajs would leave such records out without a word.
-      if (missing) throw new Error(`Topic ${missing.topic} has no partition ${missing.partition} any more`);
+      if (missing) throw withoutPartition(missing);
       return Object.fromEntries(batches.map((batch) => [batch.partition, batch]));
     },
   };
