@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
+import { connect as openSocket, type Socket } from 'node:net';
+import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'chai';
-import kafkajs, { type Kafka } from 'kafkajs';
+import kafkajs, { Kafka, logLevel } from 'kafkajs';
 import { createKafka } from '../../../src/kafka/create-kafka.ts';
 import { encodeHeaders } from '../../../src/kafka/header-block.ts';
 import { isBrokerTrouble, PublishError } from '../../../src/kafka/publish-error.ts';
@@ -137,6 +139,39 @@ describe('record producer', () => {
       for (const values of Object.values(byKey(found)))
         expect(values).to.deep.equal(values.toSorted((a, b) => a - b));
     }
+  });
+
+  it('repeats what was cut off without losing, doubling or reordering anything', async () => {
+    const topic = await createTopic('cut');
+    const sockets = new Set<Socket>();
+    let opened = 0;
+    const kafka = new Kafka({
+      brokers: [...workspace().endpoints.kafkaBrokers],
+      logLevel: logLevel.NOTHING,
+      retry: { retries: 20, initialRetryTime: 20, maxRetryTime: 20, multiplier: 1, factor: 0 },
+      socketFactory: ({ host, port, onConnect }) => {
+        const socket = openSocket({ host, port }, onConnect);
+        opened++;
+        sockets.add(socket.once('close', () => sockets.delete(socket)));
+        return socket;
+      },
+    });
+    const producer = produce({ batchBytesMax: 20_000 }, kafka);
+    for (let i = 0; i < 40; i++) {
+      const sending = producer.send(new Map([[topic, numbered(1000, i * 1000)]]));
+      if (i % 4 === 3) {
+        // Later at each cut: before the request, in the middle of it, or before its answer.
+        await pause(i / 4);
+        // As the operating system reports it; kafkajs does not notice a socket that ends without an error.
+        for (const socket of sockets) socket.destroy(Object.assign(new Error('cut'), { code: 'ECONNRESET' }));
+      }
+      await sending;
+    }
+    const found = await read(topic);
+    expect(opened, 'connections').to.be.at.least(10);
+    expect(found).to.have.length(40_000);
+    for (const values of Object.values(byKey(found)))
+      expect(values).to.deep.equal(values.toSorted((a, b) => a - b));
   });
 
   it('says which record was too large, takes what came before it and nothing of its partition after it', async () => {
