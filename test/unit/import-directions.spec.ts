@@ -48,6 +48,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
 const libraryRooms: Readonly<Record<string, readonly string[]>> = {
   kafkajs: ['kafka'],
   pg: ['postgres'],
+  'pg-logical-replication': ['postgres'],
   slonik: ['postgres'],
   'node-pg-migrate': ['postgres'],
   '@kafkajs/confluent-schema-registry': ['registry'],
