@@ -137,14 +137,16 @@ export const openReplicationStream = async (
 const tell = (listener: ReplicationListener, message: Pgoutput.Message): void => {
   switch (message.tag) {
     case 'begin':
-      return listener.onBegin(parseLsn(message.commitLsn ?? '0/0'));
+      listener.onBegin(parseLsn(message.commitLsn ?? '0/0'));
+      break;
     case 'insert':
-      return listener.onInsert(message.new);
+      listener.onInsert(message.new);
+      break;
     case 'commit':
-      return listener.onCommit(parseLsn(message.commitEndLsn ?? '0/0'));
+      listener.onCommit(parseLsn(message.commitEndLsn ?? '0/0'));
+      break;
     default:
-      // Descriptions of relations and types; the publication has nothing but inserts.
-      return undefined;
+    // Descriptions of relations and types; the publication has nothing but inserts.
   }
 };
 

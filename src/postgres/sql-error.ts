@@ -2,7 +2,7 @@ const uniqueViolation = '23505';
 const deadlockDetected = '40P01';
 const serializationFailure = '40001';
 
-const codeOf = (error: unknown): string | undefined =>
+export const codeOf = (error: unknown): string | undefined =>
   error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : undefined;
 
 export const isUniqueViolation = (error: unknown, constraint: string): boolean =>

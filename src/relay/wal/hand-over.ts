@@ -1,0 +1,127 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { withSlotSession } from '../../postgres/create-replication-slot.ts';
+import type { Database } from '../../postgres/database.ts';
+import { codeOf } from '../../postgres/sql-error.ts';
+import type { Lease } from '../lease.ts';
+import { moveOutboxCursor, type OutboxCursor } from '../outbox-cursor.ts';
+import { holdLease } from './hold-lease.ts';
+import {
+  dropSlot,
+  ensurePublication,
+  expelReader,
+  explainRefusal,
+  inspectSlot,
+  requireLiveSlot,
+  requireLogicalLog,
+  requirePlainName,
+} from './slot.ts';
+import {
+  beginPosition,
+  findSettledSnapshot,
+  forgetPositions,
+  loadPosition,
+  type StoredPosition,
+} from './stored-position.ts';
+
+export interface SlotNames {
+  readonly slot: string;
+  readonly publication: string;
+}
+
+export const defaultSlotNames: SlotNames = { slot: 'millrace_relay', publication: 'millrace_outbox' };
+
+export interface HandOverToWalOptions extends SlotNames {
+  readonly databaseUrl: string;
+  readonly applicationName: string;
+  readonly connectTimeoutMs: number;
+  /** How long a new slot may wait for transactions that are open already. */
+  readonly slotWaitMaxMs: number;
+}
+
+/**
+ * Makes the slot, unless the relay reads from it already, and tells which rows are still the cursor's: those visible in
+ * `cursorUntil`, or none when that is null. Everything else comes through the slot.
+ */
+export const handOverToWal = async (db: Database, options: HandOverToWalOptions): Promise<StoredPosition> => {
+  const { slot, publication } = options;
+  requirePlainName(slot);
+  requirePlainName(publication);
+  await requireLogicalLog(db);
+  try {
+    await ensurePublication(db, publication);
+    return await withSlotSession(
+      { ...options, url: options.databaseUrl, waitMaxMs: options.slotWaitMaxMs },
+      async (session) => {
+        const stored = await loadPosition(db, slot);
+        if (stored) {
+          requireLiveSlot(await inspectSlot(db, slot));
+          return stored;
+        }
+        // A slot without a position is from a process that died between making the one and storing the other, or
+        // between forgetting the one and dropping the other. Either way the cursor has not been relieved of a row.
+        await dropSlot(db, slot);
+        const { consistentLsn, snapshot } = await session.create(slot);
+        await beginPosition(db, { slot, lsn: consistentLsn, cursorUntil: snapshot });
+        const begun = await loadPosition(db, slot);
+        if (!begun) throw new Error('The position of a new slot was stored and is not there');
+        return begun;
+      },
+    );
+  } catch (error) {
+    throw explainRefusal(error);
+  }
+};
+
+/** The lease has gone to another relay: what is handed over is that one's to decide. */
+export class LeaseMoved extends Error {
+  override readonly name = 'LeaseMoved';
+}
+
+export interface HandedOverToCursor {
+  /** Where the cursor goes on; null when it never finished what it had before the slot, and simply continues. */
+  readonly cursor: OutboxCursor | null;
+}
+
+/**
+ * Gives the rows back to the cursor: everything the relay has not settled from the log comes from the table, and a few
+ * rows that it has settled come again. Works without the slot, and is the way back when the slot is lost. Nothing to do,
+ * and undefined, when the relay was not reading from the log.
+ */
+export const handOverToCursor = async (
+  db: Database,
+  { slot, lease }: { slot: string; lease: Lease },
+): Promise<HandedOverToCursor | undefined> => {
+  const handedOver = await db.transaction(async (tx) => {
+    if (!(await holdLease(tx, lease))) throw new LeaseMoved('The lease has gone to another relay');
+    const stored = await loadPosition(tx, slot);
+    if (!stored) return undefined;
+    const cursor = stored.cursorUntil === null ? cursorAt(await findSettledSnapshot(tx, slot)) : null;
+    if (cursor && !(await moveOutboxCursor(tx, cursor, lease))) {
+      throw new LeaseMoved('The lease has gone to another relay');
+    }
+    await forgetPositions(tx, slot);
+    return { cursor };
+  });
+  // Only now: from here on nobody needs the slot. A crash before this line leaves it behind, and it keeps the log from
+  // being removed; so it is also dropped when there was nothing else to do.
+  await dropUnusedSlot(db, slot);
+  return handedOver;
+};
+
+const cursorAt = (snapshot: string): OutboxCursor => ({ from: snapshot, to: snapshot, lastId: 0 });
+
+const objectInUse = '55006';
+const dropAttemptsMax = 50;
+const dropRetryMs = 100;
+
+const dropUnusedSlot = async (db: Database, slot: string): Promise<void> => {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await expelReader(db, slot);
+      return await dropSlot(db, slot);
+    } catch (error) {
+      if (codeOf(error) !== objectInUse || attempt === dropAttemptsMax) throw error;
+      await sleep(dropRetryMs);
+    }
+  }
+};

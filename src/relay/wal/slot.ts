@@ -1,0 +1,176 @@
+import { OperatorError } from '../../operator-error.ts';
+import type { SqlRunner } from '../../postgres/database.ts';
+import { parseLsn } from '../../postgres/lsn.ts';
+import { codeOf } from '../../postgres/sql-error.ts';
+
+export interface SlotHealth {
+  readonly slot: string;
+  /** 'missing' when there is no such slot; 'lost' when the server has thrown away what the slot still needed. */
+  readonly walStatus: 'reserved' | 'extended' | 'unreserved' | 'lost' | 'missing';
+  /** Whether a relay reads from it at this moment. */
+  readonly active: boolean;
+  readonly activePid: number | null;
+  /** How much log the server keeps that has not been confirmed. */
+  readonly lagBytes: number | null;
+  readonly confirmedLsn: bigint | null;
+}
+
+const inspectStatement = {
+  name: 'inspect-replication-slot',
+  text: `
+    select wal_status as "walStatus", active, active_pid as "activePid",
+           confirmed_flush_lsn::text as "confirmedLsn",
+           greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn), 0)::bigint as "lagBytes"
+    from pg_replication_slots where slot_name = $1`,
+};
+
+type InspectedSlot = Omit<SlotHealth, 'slot' | 'confirmedLsn'> & { readonly confirmedLsn: string | null };
+
+export const inspectSlot = async (db: SqlRunner, slot: string): Promise<SlotHealth> => {
+  const [row] = await db.execute<InspectedSlot>(inspectStatement, [slot]);
+  if (!row) {
+    return { slot, walStatus: 'missing', active: false, activePid: null, lagBytes: null, confirmedLsn: null };
+  }
+  return { slot, ...row, confirmedLsn: row.confirmedLsn === null ? null : parseLsn(row.confirmedLsn) };
+};
+
+/** Rows may have been committed that no slot will ever hand over: going on as if nothing was would lose them. */
+export class SlotLost extends OperatorError {
+  readonly code = 'SLOT_LOST';
+
+  constructor(health: Pick<SlotHealth, 'slot' | 'walStatus'>, cause?: unknown) {
+    const what =
+      health.walStatus === 'missing'
+        ? `The replication slot ${health.slot} is gone, though the relay has not been switched away from it`
+        : `The replication slot ${health.slot} has fallen too far behind, and the server has removed the log it needed`;
+    super(what, {
+      remedy:
+        'Start the relay with RELAY_SOURCE=cursor: it goes on in the outbox table from the last snapshot that is known to be published, and nothing is lost. Set RELAY_SOURCE=wal again afterwards, which makes a new slot',
+      cause,
+    });
+  }
+}
+
+export const requireLiveSlot = (health: SlotHealth): void => {
+  if (health.walStatus === 'lost' || health.walStatus === 'missing') throw new SlotLost(health);
+};
+
+const walLevelStatement = {
+  name: 'read-wal-level',
+  text: `select current_setting('wal_level') as "walLevel"`,
+};
+
+export const requireLogicalLog = async (db: SqlRunner): Promise<void> => {
+  const [row] = await db.execute<{ walLevel: string }>(walLevelStatement);
+  if (row?.walLevel === 'logical') return;
+  throw new OperatorError(`PostgreSQL runs with wal_level=${row?.walLevel ?? 'unknown'}`, {
+    remedy:
+      'Set wal_level=logical and restart the server, or run the relay with RELAY_SOURCE=cursor, which needs no such setting',
+  });
+};
+
+const insufficientPrivilege = '42501';
+const lockNotAvailable = '55P03';
+const configurationLimitExceeded = '53400';
+
+/** What the server refuses for a reason that an operator can remove. */
+export const explainRefusal = (error: unknown): unknown => {
+  const cause = error;
+  switch (codeOf(error)) {
+    case insufficientPrivilege:
+      return new OperatorError(
+        `The database role may not read the write-ahead log: ${(error as Error).message}`,
+        {
+          remedy:
+            'As a superuser run: alter role <the role of DATABASE_URL> with replication; it also has to own the table outbox and may create in the database. Or run the relay with RELAY_SOURCE=cursor',
+          cause,
+        },
+      );
+    case lockNotAvailable:
+      return new OperatorError('A replication slot cannot begin while older transactions are open', {
+        remedy:
+          'End the oldest transactions in pg_stat_activity (xact_start) and start again; until then the relay works with RELAY_SOURCE=cursor',
+        cause,
+      });
+    case configurationLimitExceeded:
+      return new OperatorError(`The server has no replication slot left: ${(error as Error).message}`, {
+        remedy:
+          'Drop a slot that nobody uses (select slot_name, active from pg_replication_slots) or raise max_replication_slots',
+        cause,
+      });
+    default:
+      return error;
+  }
+};
+
+const findPublicationStatement = {
+  name: 'find-outbox-publication',
+  text: `
+    select pubinsert and not pubupdate and not pubdelete and exists (
+             select from pg_publication_tables tables
+             where tables.pubname = publication.pubname and tables.tablename = 'outbox'
+               and tables.schemaname = current_schema()) as fits
+    from pg_publication publication where pubname = $1`,
+};
+
+const duplicateObject = '42710';
+
+/** The publication has to be older than the slot: the slot looks it up as it was when a row was written. */
+export const ensurePublication = async (db: SqlRunner, publication: string): Promise<void> => {
+  const [found] = await db.execute<{ fits: boolean }>(findPublicationStatement, [publication]);
+  if (found?.fits) return;
+  if (found) {
+    throw new OperatorError(`The publication ${publication} is not one of the inserts into outbox`, {
+      remedy: `Drop it (drop publication ${publication}) so that Millrace makes its own, or give Millrace another name for it`,
+    });
+  }
+  const statement = {
+    name: `create-publication-${publication}`,
+    text: `create publication "${publication}" for table outbox with (publish = 'insert')`,
+  };
+  await db.execute(statement).catch((error: unknown) => {
+    // Two relays that start together: the other one was faster.
+    if (codeOf(error) !== duplicateObject) throw error;
+  });
+};
+
+const dropStatement = {
+  name: 'drop-replication-slot',
+  text: `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1`,
+};
+
+export const dropSlot = async (db: SqlRunner, slot: string): Promise<void> => {
+  await db.execute(dropStatement, [slot]);
+};
+
+const expelStatement = {
+  name: 'expel-slot-reader',
+  text: `
+    select pg_terminate_backend(active_pid) from pg_replication_slots
+    where slot_name = $1 and active_pid is not null`,
+};
+
+/** For the holder of the lease: whoever still reads from the slot has lost it, and may be asleep. */
+export const expelReader = async (db: SqlRunner, slot: string): Promise<void> => {
+  await db.execute(expelStatement, [slot]);
+};
+
+const senderTimeoutStatement = {
+  name: 'read-wal-sender-timeout',
+  text: `select setting::integer as "timeoutMs" from pg_settings where name = 'wal_sender_timeout'`,
+};
+
+/** After this time without a word from us the server hangs up; 0 when it never does. */
+export const readSenderTimeoutMs = async (db: SqlRunner): Promise<number> => {
+  const [row] = await db.execute<{ timeoutMs: number }>(senderTimeoutStatement);
+  return row?.timeoutMs ?? 0;
+};
+
+/** Names go into commands that take no parameters. */
+export const requirePlainName = (name: string): void => {
+  if (!/^[a-z0-9_]{1,63}$/.test(name)) {
+    throw new OperatorError(`"${name}" cannot name a slot or a publication`, {
+      remedy: 'Use lower case letters, digits and underscores, at most 63 of them',
+    });
+  }
+};

@@ -1,0 +1,335 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { Database } from '../../postgres/database.ts';
+import {
+  openReplicationStream,
+  type ReplicationListener,
+  type ReplicationStream,
+} from '../../postgres/replication-stream.ts';
+import { codeOf } from '../../postgres/sql-error.ts';
+import type { Lease } from '../lease.ts';
+import type { FailedRow, OutboxPage, OutboxSource } from '../outbox-source.ts';
+import { decodeRow } from './decode-row.ts';
+import { defaultSlotNames, handOverToWal, type SlotNames } from './hand-over.ts';
+import { holdLease } from './hold-lease.ts';
+import { createRowsBeforeSlot, type RowsBeforeSlot } from './rows-before-slot.ts';
+import {
+  expelReader,
+  explainRefusal,
+  inspectSlot,
+  readSenderTimeoutMs,
+  requireLiveSlot,
+  type SlotHealth,
+  SlotLost,
+} from './slot.ts';
+import { storeFailedRows } from './store-failed-rows.ts';
+import { loadPosition, movePosition, prunePositions } from './stored-position.ts';
+import { type QueuedRow, WalQueue } from './wal-queue.ts';
+
+export interface WalSourceSettings extends SlotNames {
+  /** Above either, the socket is not read any further: the server keeps the rest, and memory does not grow with lag. */
+  readonly queueRowsMax: number;
+  readonly queueBytesMax: number;
+  readonly connectTimeoutMs: number;
+  readonly statusIntervalMs: number;
+  readonly silenceMaxMs: number;
+  readonly slotWaitMaxMs: number;
+  /** How long a relay before this one may take to leave the slot before it is made to. */
+  readonly takeOverAfterMs: number;
+  readonly reconnectDelayMinMs: number;
+  readonly reconnectDelayMaxMs: number;
+}
+
+export const defaultWalSettings: WalSourceSettings = {
+  ...defaultSlotNames,
+  queueRowsMax: 10_000,
+  queueBytesMax: 32 * 1024 * 1024,
+  connectTimeoutMs: 5000,
+  statusIntervalMs: 1000,
+  silenceMaxMs: 60_000,
+  slotWaitMaxMs: 30_000,
+  takeOverAfterMs: 2000,
+  reconnectDelayMinMs: 100,
+  reconnectDelayMaxMs: 10_000,
+};
+
+export interface WalSourceOptions {
+  readonly database: Database;
+  readonly databaseUrl: string;
+  readonly applicationName: string;
+  readonly log: Logger;
+  readonly settings?: Partial<WalSourceSettings>;
+  /** There may be something to do: rows have come, or the connection has gone. */
+  readonly onChange?: () => void;
+}
+
+export interface WalSource extends OutboxSource {
+  health(): Promise<SlotHealth>;
+}
+
+interface Reading {
+  readonly queue: WalQueue;
+  readonly stream: ReplicationStream;
+}
+
+type Pass = (count: number, failed: readonly FailedRow[], lease: Lease) => Promise<boolean>;
+
+const objectInUse = '55006';
+const slotUnusable = ['42704', '55000'];
+const settlesPerPruning = 100;
+
+/** The outbox as the write-ahead log tells it: rows in the order of their commits. Only the holder of the lease asks it. */
+export const createWalSource = async (options: WalSourceOptions): Promise<WalSource> => {
+  const { database, databaseUrl, applicationName } = options;
+  const settings = { ...defaultWalSettings, ...options.settings };
+  await handOverToWal(database, { ...settings, databaseUrl, applicationName });
+  return new WalReader(options, settings);
+};
+
+class WalReader implements WalSource {
+  readonly #options: WalSourceOptions;
+  readonly #settings: WalSourceSettings;
+  readonly #passes = new WeakMap<OutboxPage, Pass>();
+  #before: RowsBeforeSlot | undefined;
+  #reading: Reading | undefined;
+  #starting: Promise<void> = Promise.resolve();
+  #closing: Promise<void> = Promise.resolve();
+  #isClosed = false;
+  /** Grows when everything in memory is forgotten, so that what was under way then does not come back. */
+  #epoch = 0;
+  #failure: { readonly error: unknown; readonly retryAt: number; readonly delayMs: number } | undefined;
+  #settleCount = 0;
+
+  constructor(options: WalSourceOptions, settings: WalSourceSettings) {
+    this.#options = options;
+    this.#settings = settings;
+  }
+
+  async nextPage(rowsMax: number): Promise<OutboxPage | undefined> {
+    if (this.#isClosed) throw new Error('The source is closed');
+    const reading = this.#reading;
+    if (reading) return this.#pageFrom(reading.queue.peek(rowsMax));
+    if (this.#failure && Date.now() < this.#failure.retryAt) throw this.#failure.error;
+    const before = await this.#pageBeforeSlot(rowsMax);
+    if (before) return before;
+    const starting = this.#startReading();
+    // Closing waits for a connection that is just being made.
+    this.#starting = starting.catch(() => undefined);
+    await starting;
+    return this.#pageFrom(this.#reading?.queue.peek(rowsMax) ?? []);
+  }
+
+  async settle(
+    page: OutboxPage,
+    count: number,
+    failed: readonly FailedRow[],
+    lease: Lease,
+  ): Promise<boolean> {
+    const pass = this.#passes.get(page);
+    if (!pass) throw new Error('Only a page that came from this source can be settled');
+    if (count === 0) return this.#options.database.transaction((tx) => holdLease(tx, lease));
+    return pass(count, failed, lease);
+  }
+
+  forget(): void {
+    this.#epoch += 1;
+    this.#before = undefined;
+    this.#stopReading();
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    this.forget();
+    await this.#starting;
+    await this.#closing;
+  }
+
+  health(): Promise<SlotHealth> {
+    return inspectSlot(this.#options.database, this.#settings.slot);
+  }
+
+  async #pageBeforeSlot(rowsMax: number): Promise<OutboxPage | undefined> {
+    if (!this.#before) {
+      const { cursorUntil } = await this.#loadPosition();
+      if (cursorUntil === null) return undefined;
+      this.#before = createRowsBeforeSlot(this.#options.database, cursorUntil);
+    }
+    const before = this.#before;
+    const rows = await before.nextRows(rowsMax);
+    if (rows.length === 0) return undefined;
+    const page = { rows };
+    this.#passes.set(page, async (count, failed, lease) => {
+      const last = rows[count - 1];
+      if (!last) throw new RangeError(`The page has no ${count} rows`);
+      return before.pass({ last, failed, lease });
+    });
+    return page;
+  }
+
+  #pageFrom(queued: readonly QueuedRow[]): OutboxPage | undefined {
+    if (queued.length === 0) return undefined;
+    const page = { rows: queued.map(({ row }) => row) };
+    this.#passes.set(page, (count, failed, lease) => {
+      const last = queued[count - 1];
+      if (!last) throw new RangeError(`The page has no ${count} rows`);
+      return this.#passThrough(last, failed, lease);
+    });
+    return page;
+  }
+
+  async #passThrough({ position }: QueuedRow, failed: readonly FailedRow[], lease: Lease): Promise<boolean> {
+    const { database } = this.#options;
+    const { slot } = this.#settings;
+    const move = { slot, position, lease };
+    const isMoved =
+      failed.length === 0
+        ? await movePosition(database, move)
+        : await database.transaction(async (tx) => {
+            if (!(await movePosition(tx, move))) return false;
+            await storeFailedRows(tx, failed);
+            return true;
+          });
+    if (!isMoved) return false;
+    this.#failure = undefined;
+    const reading = this.#reading;
+    if (reading) {
+      reading.queue.settle(position);
+      // Only what is stored may be confirmed: a crash before this line makes the server send it again, and the stored
+      // position makes the next relay skip it.
+      reading.stream.acknowledge(reading.queue.confirmed);
+      if (reading.queue.hasRoom) reading.stream.resume();
+    }
+    this.#settleCount += 1;
+    if (this.#settleCount % settlesPerPruning === 0) await prunePositions(database, slot);
+    return true;
+  }
+
+  async #loadPosition() {
+    const { slot } = this.#settings;
+    const stored = await loadPosition(this.#options.database, slot);
+    if (stored) return stored;
+    // Another process has switched to the cursor in the meantime.
+    throw new SlotLost({ slot, walStatus: 'missing' });
+  }
+
+  async #startReading(): Promise<void> {
+    const epoch = this.#epoch;
+    await this.#closing;
+    try {
+      const reading = await this.#open();
+      if (epoch === this.#epoch) this.#reading = reading;
+      else await reading.stream.close();
+    } catch (error) {
+      this.#backOff(explainRefusal(error));
+      throw this.#failure?.error;
+    }
+  }
+
+  #backOff(error: unknown): void {
+    const { reconnectDelayMinMs, reconnectDelayMaxMs } = this.#settings;
+    const delayMs = Math.min((this.#failure?.delayMs ?? reconnectDelayMinMs / 2) * 2, reconnectDelayMaxMs);
+    this.#failure = { error, delayMs, retryAt: Date.now() + delayMs };
+  }
+
+  async #open(): Promise<Reading> {
+    const { database } = this.#options;
+    const { slot } = this.#settings;
+    const deadline = Date.now() + this.#settings.takeOverAfterMs;
+    for (let isExpelled = false; ; ) {
+      const health = await inspectSlot(database, slot);
+      requireLiveSlot(health);
+      // Read after the lease was taken and the slot's state: what the relay before this one has settled is in it.
+      const { position } = await this.#loadPosition();
+      try {
+        return await this.#connect(
+          new WalQueue({
+            rowsMax: this.#settings.queueRowsMax,
+            bytesMax: this.#settings.queueBytesMax,
+            settled: position,
+            confirmed: health.confirmedLsn ?? 0n,
+          }),
+        );
+      } catch (error) {
+        if (slotUnusable.includes(codeOf(error) ?? '')) requireLiveSlot(await this.health());
+        if (codeOf(error) !== objectInUse || this.#isClosed) throw error;
+        if (Date.now() > deadline) {
+          if (isExpelled) throw error;
+          this.#options.log.warn(
+            { slot },
+            'A relay that has lost the lease still holds the slot; it is made to leave',
+          );
+          await expelReader(database, slot);
+          isExpelled = true;
+        }
+        await sleep(this.#settings.reconnectDelayMinMs);
+      }
+    }
+  }
+
+  async #connect(queue: WalQueue): Promise<Reading> {
+    const { database, databaseUrl, applicationName } = this.#options;
+    const senderTimeoutMs = await readSenderTimeoutMs(database);
+    const { statusIntervalMs, silenceMaxMs } = this.#settings;
+    const handle: { reading?: Reading; endedWith?: Error } = {};
+    const stream = await openReplicationStream({
+      url: databaseUrl,
+      applicationName,
+      slot: this.#settings.slot,
+      publication: this.#settings.publication,
+      confirmedLsn: queue.confirmed,
+      connectTimeoutMs: this.#settings.connectTimeoutMs,
+      statusIntervalMs:
+        senderTimeoutMs > 0 ? Math.min(statusIntervalMs, senderTimeoutMs / 4) : statusIntervalMs,
+      silenceMaxMs,
+      listener: this.#listener(queue, handle),
+    });
+    if (handle.endedWith) throw handle.endedWith;
+    handle.reading = { queue, stream };
+    if (queue.isFull) stream.pause();
+    return handle.reading;
+  }
+
+  #listener(queue: WalQueue, handle: { reading?: Reading; endedWith?: Error }): ReplicationListener {
+    const { log, onChange } = this.#options;
+    return {
+      onBegin: (commitLsn) => queue.begin(commitLsn),
+      onInsert: (columns) => {
+        queue.insert(decodeRow(columns));
+        if (queue.length === 1) onChange?.();
+        if (queue.isFull) handle.reading?.stream.pause();
+      },
+      onCommit: (endLsn) => {
+        queue.commit(endLsn);
+      },
+      onKeepalive: (lsn) => {
+        // Not when it connects: a stream that breaks on the same row every time has to be tried less and less often.
+        this.#failure = undefined;
+        queue.keepalive(lsn);
+        // On a database that is busy elsewhere this is all that lets the server remove its log.
+        handle.reading?.stream.acknowledge(queue.confirmed);
+      },
+      onEnd: (error) => {
+        handle.endedWith = error;
+        if (!handle.reading || this.#reading !== handle.reading) return;
+        log.warn(
+          { err: error },
+          'The replication stream broke; the relay connects again and goes on where it was',
+        );
+        this.#reading = undefined;
+        this.#backOff(error);
+        onChange?.();
+      },
+    };
+  }
+
+  #stopReading(): void {
+    const reading = this.#reading;
+    this.#reading = undefined;
+    if (!reading) return;
+    this.#closing = this.#closing.then(() =>
+      reading.stream.close().catch((error: Error) => {
+        this.#options.log.debug({ err: error }, 'The replication stream did not close cleanly');
+      }),
+    );
+  }
+}
