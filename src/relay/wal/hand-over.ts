@@ -48,10 +48,10 @@ export const handOverToWal = async (db: Database, options: HandOverToWalOptions)
   requirePlainName(publication);
   await requireLogicalLog(db);
   try {
-    await ensurePublication(db, publication);
     return await withSlotSession(
       { ...options, url: options.databaseUrl, waitMaxMs: options.slotWaitMaxMs },
       async (session) => {
+        await ensurePublication(db, publication);
         const stored = await loadPosition(db, slot);
         if (stored) {
           requireLiveSlot(await inspectSlot(db, slot));

@@ -113,8 +113,6 @@ const findPublicationStatement = {
     from pg_publication publication where pubname = $1`,
 };
 
-const duplicateObject = '42710';
-
 /** The publication has to be older than the slot: the slot looks it up as it was when a row was written. */
 export const ensurePublication = async (db: SqlRunner, publication: string): Promise<void> => {
   const [found] = await db.execute<{ fits: boolean }>(findPublicationStatement, [publication]);
@@ -128,10 +126,7 @@ export const ensurePublication = async (db: SqlRunner, publication: string): Pro
     name: `create-publication-${publication}`,
     text: `create publication "${publication}" for table outbox with (publish = 'insert')`,
   };
-  await db.execute(statement).catch((error: unknown) => {
-    // Two relays that start together: the other one was faster.
-    if (codeOf(error) !== duplicateObject) throw error;
-  });
+  await db.execute(statement);
 };
 
 const dropStatement = {

@@ -143,22 +143,64 @@ describe('WAL source', function () {
     });
   });
 
+  /** One transaction with so many versions of one aggregate. */
+  const appendBulk = (rows: number) =>
+    wal.run(
+      `insert into outbox (event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
+         partition_key, request_id, schema_fingerprint, payload, content_hash, occurred_at)
+       select gen_random_uuid(), 't', 's', 'Bulk', 'one', n, 'k', 'r', sha256('x'),
+              convert_to(repeat('p', 200), 'UTF8'), sha256('x'), now()
+       from generate_series(1, ${rows}) n`,
+    );
+
+  it('keeps its connection while its queue is full for longer than the server waits for an answer', async () => {
+    const database = new URL(workspace().endpoints.databaseUrl).pathname.slice(1);
+    await wal.run(`alter database ${database} set wal_sender_timeout = '800ms'`);
+    const source = await wal.open({ queueRowsMax: 10 });
+    const lease = await wal.takeLease();
+    await source.nextPage(1);
+    const { activePid } = await source.health();
+    await appendBulk(20_000);
+    await pageOf(source, 1);
+    await new Promise((resolve) => setTimeout(resolve, 2500));
+    expect((await source.health()).activePid)
+      .to.equal(activePid)
+      .and.not.equal(null);
+    await wal.run(`alter database ${database} reset wal_sender_timeout`);
+    const seen = await readUntil(source, lease, { isOver: (rows) => rows.length >= 20_000, rowsMax: 5000 });
+    expect(seen).to.have.length(20_000);
+  });
+
+  it('refuses loudly when the server has removed the log that the slot needed', async () => {
+    const source = await wal.open();
+    await source.nextPage(1);
+    source.forget();
+    await eventually(async () => expect((await source.health()).active).to.equal(false));
+    await wal.run(`alter system set max_slot_wal_keep_size = '1MB'`);
+    try {
+      await wal.run('select pg_reload_conf()');
+      for (let segment = 0; segment < 6; segment++) {
+        await wal.run(`select pg_logical_emit_message(false, 'spec', 'one more segment')`);
+        await wal.run('select pg_switch_wal()');
+      }
+      await eventually(async () => {
+        await wal.run('checkpoint');
+        expect((await source.health()).walStatus).to.equal('lost');
+      });
+      const refusal = await source.nextPage(1).catch((error: unknown) => error);
+      expect(refusal).to.be.instanceOf(SlotLost);
+      expect((refusal as SlotLost).line).to.match(/too far behind.*RELAY_SOURCE=cursor/);
+    } finally {
+      await wal.run('alter system reset max_slot_wal_keep_size');
+      await wal.run('select pg_reload_conf()');
+    }
+  });
+
   it('holds a bounded number of rows, however far it is behind', async () => {
     const source = await wal.open({ queueRowsMax: 1000 });
     const lease = await wal.takeLease();
     await source.nextPage(1);
-    const fingerprint = viewOf('bulk', 1).schemaFingerprint;
-    await wal.db().execute(
-      {
-        name: 'spec-bulk',
-        text: `insert into outbox (event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
-                 partition_key, request_id, schema_fingerprint, payload, content_hash, occurred_at)
-               select gen_random_uuid(), 't', 's', 'Bulk', 'one', n, 'k', 'r', $1::bytea,
-                      convert_to(repeat('p', 200), 'UTF8'), sha256('x'), now()
-               from generate_series(1, 50000) n`,
-      },
-      [fingerprint],
-    );
+    await appendBulk(50_000);
     await pageOf(source, 1);
     // As much as it will take by itself: the queue, and what came with the last read of the socket.
     await new Promise((resolve) => setTimeout(resolve, 1000));
