@@ -42,7 +42,7 @@ export class SlotLost extends OperatorError {
     const what =
       health.walStatus === 'missing'
         ? `The replication slot ${health.slot} is gone, though the relay has not been switched away from it`
-        : `The replication slot ${health.slot} has fallen too far behind, and the server has removed the log it needed`;
+        : `The server has given the replication slot ${health.slot} up, as it does with one that is too far behind, and removes the log it needed`;
     super(what, {
       remedy:
         'Start the relay with RELAY_SOURCE=cursor: it goes on in the outbox table from the last snapshot that is known to be published, and nothing is lost. Set RELAY_SOURCE=wal again afterwards, which makes a new slot',
