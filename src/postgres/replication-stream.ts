@@ -1,13 +1,12 @@
 import type { Client } from 'pg';
 import { LogicalReplicationService, type Pgoutput, PgoutputPlugin } from 'pg-logical-replication';
+import { InsertedRow } from './inserted-row.ts';
 import { formatLsn, parseLsn } from './lsn.ts';
-
-/** The columns of an inserted row in PostgreSQL's binary format. */
-export type InsertedRow = Readonly<Record<string, Buffer | null>>;
 
 /** What the log says, in its order. Transactions come one after the other, in the order of their commits. */
 export interface ReplicationListener {
   onBegin(commitLsn: bigint): void;
+  /** The row is to be read at once: the same object reads the next one. */
   onInsert(row: InsertedRow): void;
   onCommit(endLsn: bigint): void;
   /** Everything that was committed before this position has been handed over. */
@@ -80,7 +79,8 @@ export const openReplicationStream = async (
   const plugin = new BinaryPgoutput(options.publication, (message) => {
     if (over) return;
     heardAt = Date.now();
-    if (message instanceof Error) end(message);
+    if (message instanceof InsertedRow) listener.onInsert(message);
+    else if (message instanceof Error) end(message);
     else tell(listener, message);
   });
   service.on('error', end);
@@ -139,9 +139,6 @@ const tell = (listener: ReplicationListener, message: Pgoutput.Message): void =>
     case 'begin':
       listener.onBegin(parseLsn(message.commitLsn ?? '0/0'));
       break;
-    case 'insert':
-      listener.onInsert(message.new);
-      break;
     case 'commit':
       listener.onCommit(parseLsn(message.commitEndLsn ?? '0/0'));
       break;
@@ -150,12 +147,17 @@ const tell = (listener: ReplicationListener, message: Pgoutput.Message): void =>
   }
 };
 
+type Received = Pgoutput.Message | InsertedRow | Error;
+
+const insertTag = 0x49;
+
 /** The library's plugin with values in binary, so that a payload is not written out as hex and read back. */
 class BinaryPgoutput extends PgoutputPlugin {
   #client: Client | undefined;
-  readonly #receive: (message: Pgoutput.Message | Error) => void;
+  readonly #receive: (received: Received) => void;
+  readonly #rows = new Map<number, InsertedRow>();
 
-  constructor(publication: string, receive: (message: Pgoutput.Message | Error) => void) {
+  constructor(publication: string, receive: (received: Received) => void) {
     super({ protoVersion: 1, publicationNames: [publication] });
     this.#receive = receive;
   }
@@ -174,16 +176,28 @@ class BinaryPgoutput extends PgoutputPlugin {
 
   override parse(buffer: Buffer): Pgoutput.Message {
     try {
-      // pg reuses the buffer it reads into, so a row that is kept needs a copy of its own.
-      const message = super.parse(Buffer.from(buffer));
-      this.#receive(message);
-      return message;
+      if (buffer[0] === insertTag) this.#receive(this.#readInsert(buffer));
+      else this.#receive(this.#readOther(buffer));
     } catch (error) {
       // Thrown from here it would end the process: this runs inside the socket's data event.
       this.#receive(error as Error);
-      return nothing;
     }
+    return handled;
+  }
+
+  #readInsert(buffer: Buffer): InsertedRow {
+    const row = this.#rows.get(buffer.readInt32BE(1));
+    if (!row) throw new Error('An insert into a relation that was not described before');
+    // pg reuses the buffer it reads into, so a row that is kept needs a copy of its own.
+    return row.read(Buffer.from(buffer));
+  }
+
+  #readOther(buffer: Buffer): Pgoutput.Message {
+    const message = super.parse(buffer);
+    if (message.tag === 'relation') this.#rows.set(message.relationOid, new InsertedRow(message));
+    return message;
   }
 }
 
-const nothing: Pgoutput.Message = { tag: 'type', typeOid: 0, typeSchema: '', typeName: '' };
+/** The library hands on what its plugin returns; nobody listens there. */
+const handled: Pgoutput.Message = { tag: 'type', typeOid: 0, typeSchema: '', typeName: '' };

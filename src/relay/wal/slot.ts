@@ -106,10 +106,10 @@ export const explainRefusal = (error: unknown): unknown => {
 const findPublicationStatement = {
   name: 'find-outbox-publication',
   text: `
-    select pubinsert and not pubupdate and not pubdelete and exists (
-             select from pg_publication_tables tables
-             where tables.pubname = publication.pubname and tables.tablename = 'outbox'
-               and tables.schemaname = current_schema()) as fits
+    select pubinsert and not pubupdate and not pubdelete and not pubtruncate and array(
+             select format('%I.%I', schemaname, tablename) from pg_publication_tables tables
+             where tables.pubname = publication.pubname
+           ) = array[format('%I.outbox', current_schema())] as fits
     from pg_publication publication where pubname = $1`,
 };
 
@@ -118,7 +118,7 @@ export const ensurePublication = async (db: SqlRunner, publication: string): Pro
   const [found] = await db.execute<{ fits: boolean }>(findPublicationStatement, [publication]);
   if (found?.fits) return;
   if (found) {
-    throw new OperatorError(`The publication ${publication} is not one of the inserts into outbox`, {
+    throw new OperatorError(`The publication ${publication} is not one of the inserts into outbox alone`, {
       remedy: `Drop it (drop publication ${publication}) so that Millrace makes its own, or give Millrace another name for it`,
     });
   }

@@ -293,8 +293,8 @@ class WalReader implements WalSource {
     const { log, onChange } = this.#options;
     return {
       onBegin: (commitLsn) => queue.begin(commitLsn),
-      onInsert: (columns) => {
-        queue.insert(decodeRow(columns));
+      onInsert: (row) => {
+        queue.insert(decodeRow(row));
         if (queue.length === 1) onChange?.();
         if (queue.isFull) handle.reading?.stream.pause();
       },

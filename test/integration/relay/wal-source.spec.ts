@@ -319,6 +319,13 @@ describe('WAL source', function () {
     }
   });
 
+  it('refuses a publication of anything but the outbox', async () => {
+    await wal.run(`create publication ${wal.names().publication} for table outbox, outbox_failed`);
+    const refusal = await wal.open().catch((error: unknown) => error);
+    expect(refusal).to.be.instanceOf(OperatorError);
+    expect((refusal as OperatorError).line).to.match(/not one of the inserts into outbox alone/);
+  });
+
   it('begins with the rows that were there before its slot, from where the cursor was', async () => {
     await wal.append(['a', 1], ['a', 2]);
     const source = await wal.open();
