@@ -79,8 +79,17 @@ const importSnapshot = async (name: string, options: SlotSessionOptions): Promis
     await client.query('rollback');
     const [row] = rows;
     if (!row) throw new Error('A query for one row answered without a row');
-    return row.snapshot;
+    return inOrder(row.snapshot);
   } finally {
     await client.end();
   }
+};
+
+/**
+ * The snapshot of a slot may have its xmax below its xmin, which the type pg_snapshot refuses to read back. PostgreSQL
+ * asks for xmin first: what is below it is visible, so nothing of what lies between the two is under way.
+ */
+export const inOrder = (snapshot: string): string => {
+  const [xmin = '', xmax = ''] = snapshot.split(':');
+  return BigInt(xmax) < BigInt(xmin) ? `${xmin}:${xmin}:` : snapshot;
 };

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { inOrder } from '../../../src/postgres/create-replication-slot.ts';
 import type { SqlRunner } from '../../../src/postgres/database.ts';
 import { formatLsn, parseLsn } from '../../../src/postgres/lsn.ts';
 import type { OutboxRow } from '../../../src/relay/outbox-source.ts';
@@ -117,5 +118,14 @@ describe('log that is not logical', () => {
     );
     expect(refusal).to.match(/wal_level=replica.*Set wal_level=logical/);
     await requireLogicalLog(serverWith('logical'));
+  });
+});
+
+describe('snapshot of a slot', () => {
+  it('is brought into the order that PostgreSQL reads', () => {
+    expect(inOrder('2894:2893:')).to.equal('2894:2894:');
+    expect(inOrder('2894:2894:')).to.equal('2894:2894:');
+    expect(inOrder('9:10:9')).to.equal('9:10:9');
+    expect(inOrder('999:1002:1000,1001')).to.equal('999:1002:1000,1001');
   });
 });
