@@ -57,7 +57,7 @@ export const startApp = async (options: {
 
     const relay =
       role === 'all' || role === 'relay'
-        ? startRelayRole({ adapters, databaseUrl: endpoints.databaseUrl, config, log })
+        ? await startRelayRole({ adapters, databaseUrl: endpoints.databaseUrl, config, log })
         : undefined;
     if (relay) parts.push(relay);
     if (role === 'all' || role === 'projector') parts.push(await startProjector(adapters, config, log));

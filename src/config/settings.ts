@@ -356,6 +356,18 @@ export const settings = {
       values: relayProfileNames,
       describes: 'Preset for the settings of the relay that are not given by themselves',
     }),
+    source: oneOf({
+      variable: 'RELAY_SOURCE',
+      fallback: 'cursor',
+      values: ['cursor', 'wal'],
+      describes: 'Where the relay reads the outbox: the table by snapshots, or the write-ahead log',
+    }),
+    headers: oneOf({
+      variable: 'RELAY_HEADERS',
+      fallback: 'cloudevents',
+      values: ['cloudevents', 'none'],
+      describes: 'Headers of the records: what CloudEvents requires, or none',
+    }),
     pollIntervalMs: integer({
       variable: 'RELAY_POLL_INTERVAL_MS',
       fallback: 500,

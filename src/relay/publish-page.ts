@@ -17,6 +17,8 @@ export interface PublishPorts {
   readonly physicalTopic: (topic: TopicName) => string;
   readonly breaker: CircuitBreaker;
   readonly publishTimeoutMs: number;
+  /** What a record carries besides key and value. */
+  readonly headersOf: (row: OutboxRow) => Pick<OutgoingRecord, 'headers' | 'sharedHeaders'>;
 }
 
 export interface PageOutcome {
@@ -150,7 +152,7 @@ const acknowledgedOf = (
 
 /** A row as a record, or why it can never be one. A registry that does not answer throws: that is nobody's fault here. */
 const encode = async (
-  { registry, schemas, physicalTopic }: PublishPorts,
+  { registry, schemas, physicalTopic, headersOf }: PublishPorts,
   row: OutboxRow,
 ): Promise<EncodedRow | { error: string; tried: boolean; dead: boolean }> => {
   if (!contentHash(row).equals(row.contentHash)) {
@@ -159,7 +161,7 @@ const encode = async (
   const topic = topicOf(row.eventType);
   const writer = await schemas.find(row.schemaFingerprint);
   const schemaId = await registry.idOf(subjectOf(topic, writer.fullName), writer.json);
-  const record = { key: row.partitionKey, value: frame(schemaId, row.payload) };
+  const record = { key: row.partitionKey, value: frame(schemaId, row.payload), ...headersOf(row) };
   return { row, topic: physicalTopic(topic), record };
 };
 

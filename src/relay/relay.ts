@@ -5,7 +5,7 @@ import { findHeldAggregates } from './find-held-aggregates.ts';
 import { acquireLease, type Lease, releaseLease } from './lease.ts';
 import type { OutboxSource } from './outbox-source.ts';
 import { type PublishPorts, publishPage } from './publish-page.ts';
-import { createWakeSignal } from './wake-signal.ts';
+import { createWakeSignal, type WakeSignal } from './wake-signal.ts';
 
 export interface RelaySettings {
   readonly pollIntervalMs: number;
@@ -22,6 +22,10 @@ export interface RelayOptions {
   readonly settings: RelaySettings;
   /** Names this process among the relays. */
   readonly holder: string;
+  /** Called each time this process becomes the one that relays, before it reads anything. */
+  readonly onLease?: (lease: Lease) => Promise<void>;
+  /** For a source that tells when there is something new; otherwise the relay has one of its own. */
+  readonly wakeSignal?: WakeSignal;
   readonly log: Logger;
 }
 
@@ -35,8 +39,7 @@ export const mainRelayLease = 'outbox-relay-main';
 
 /** Publishes the journal in order for as long as it holds the lease, and stands by otherwise. */
 export const startRelay = (options: RelayOptions): Relay => {
-  const { source, log, settings } = options;
-  const wakeSignal = createWakeSignal();
+  const { source, log, settings, wakeSignal = createWakeSignal() } = options;
   const advance = createStep(options);
   let stopping = false;
   let troubled = false;
@@ -119,7 +122,7 @@ const createStep = (options: RelayOptions) => {
   };
 };
 
-const createHold = ({ database, source, settings, holder, log }: RelayOptions) => {
+const createHold = ({ database, source, settings, holder, onLease, log }: RelayOptions) => {
   let lease: Lease | undefined;
   let renewAt = 0;
   /** What is in memory is no longer so: ask again before the next page. */
@@ -130,8 +133,9 @@ const createHold = ({ database, source, settings, holder, log }: RelayOptions) =
     if (lease && Date.now() < renewAt) return lease;
     const renewed = await acquireLease(database, { name: mainRelayLease, holder, holdMs: settings.leaseMs });
     if (renewed && renewed.token !== lease?.token) {
-      log.info({ token: renewed.token }, 'This process relays');
       source.forget();
+      await onLease?.(renewed);
+      log.info({ token: renewed.token }, 'This process relays');
     }
     if (!renewed && lease) log.warn('Another process relays now; this one stands by');
     lease = renewed;

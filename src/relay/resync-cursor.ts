@@ -27,6 +27,8 @@ const resyncStatement = {
       insert into scheduler_lock as held (name, locked_by, locked_until) values ($3, 'resync', '-infinity')
       on conflict (name) do update set locked_by = 'resync', locked_until = '-infinity', token = held.token + 1
       returning token
+    ), forgotten as (
+      delete from outbox_wal_position
     )
     insert into outbox_cursor (from_snapshot, to_snapshot, last_id, lease_token, system_identifier)
     select $1::pg_snapshot, pg_current_snapshot(), $2 - 1, fence.token, system.system_identifier

@@ -83,6 +83,7 @@ export const useRelays = (database: () => Database, log: Logger) => {
         onChange: ({ from, to }) => log.warn(`circuit ${from} → ${to}`),
       }),
       publishTimeoutMs: 5000,
+      headersOf: () => ({}),
     };
     return {
       database: database(),

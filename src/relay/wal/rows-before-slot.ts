@@ -8,7 +8,7 @@ import {
   type OutboxCursor,
 } from '../outbox-cursor.ts';
 import type { FailedRow, OutboxRow } from '../outbox-source.ts';
-import { storeFailedRows } from './store-failed-rows.ts';
+import { storeFailedRows } from '../store-failed-rows.ts';
 
 // As in the cursor's own delta: both ways of missing from a snapshot are lookups in the index on (tx_id, id).
 const boundsStatement = {

@@ -9,6 +9,7 @@ import {
 import { codeOf } from '../../postgres/sql-error.ts';
 import type { Lease } from '../lease.ts';
 import type { FailedRow, OutboxPage, OutboxSource } from '../outbox-source.ts';
+import { storeFailedRows } from '../store-failed-rows.ts';
 import { decodeRow } from './decode-row.ts';
 import { defaultSlotNames, handOverToWal, type SlotNames } from './hand-over.ts';
 import { holdLease } from './hold-lease.ts';
@@ -22,7 +23,6 @@ import {
   type SlotHealth,
   SlotLost,
 } from './slot.ts';
-import { storeFailedRows } from './store-failed-rows.ts';
 import { loadPosition, movePosition, prunePositions } from './stored-position.ts';
 import { type QueuedRow, WalQueue } from './wal-queue.ts';
 
