@@ -61,7 +61,9 @@ const bytes = fc.oneof(
   fc.uint8Array({ maxLength: 300 }).map((array) => Buffer.from(array)),
   fc.constantFrom(0, 63, 64, 8191, 8192, 70_000).map((size) => Buffer.alloc(size, 0xa5)),
 );
-const headers = fc.dictionary(text, fc.oneof(text, bytes), { maxKeys: 6, noNullPrototype: true });
+// kafkajs's decoder takes what every object inherits, such as toString, for an earlier header of that name.
+const headerName = text.filter((name) => !(name in {}));
+const headers = fc.dictionary(headerName, fc.oneof(text, bytes), { maxKeys: 6, noNullPrototype: true });
 const record: fc.Arbitrary<OutgoingRecord> = fc.record(
   {
     key: fc.oneof(fc.constant(null), text, bytes),
