@@ -1,5 +1,9 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 
 /** Proof that a row is what the command wrote; verified before it is published. */
 export const contentHash = (event: { requestId: string; eventType: string; payload: Buffer }): Buffer =>
-  createHash('sha256').update(`${event.requestId}|${event.eventType}|`).update(event.payload).digest();
+  hash(
+    'sha256',
+    Buffer.concat([Buffer.from(`${event.requestId}|${event.eventType}|`), event.payload]),
+    'buffer',
+  );

@@ -8,6 +8,11 @@ export interface WriterSchema {
   readonly type: Type;
 }
 
+/** A row says that it was written with a schema that nobody has stored. */
+export class UnknownFingerprint extends Error {
+  override readonly name = 'UnknownFingerprint';
+}
+
 const storeStatement = {
   name: 'store-writer-schemas',
   text: `
@@ -42,7 +47,7 @@ export const createWriterSchemas = (db: SqlRunner) => {
       const cached = known.get(key);
       if (cached) return cached;
       const [row] = await db.execute<{ name: string; json: string }>(loadStatement, [fingerprint]);
-      if (!row) throw new Error(`The journal has no schema with the fingerprint ${key}`);
+      if (!row) throw new UnknownFingerprint(`The journal has no schema with the fingerprint ${key}`);
       const loaded = { json: row.json, fullName: row.name, type: parseSchema(row.json) };
       known.set(key, loaded);
       return loaded;

@@ -1,9 +1,9 @@
 import { frame } from '../avro/confluent-frame.ts';
 import { subjectOf } from '../avro/envelope-schema.ts';
 import type { TopicName } from '../event-catalogue/topic-name.ts';
-import { topicOf } from '../event-catalogue/upcasters.ts';
+import { topicOf, UnknownEventType } from '../event-catalogue/upcasters.ts';
 import { contentHash } from '../journal/content-hash.ts';
-import type { WriterSchemas } from '../journal/writer-schemas.ts';
+import { UnknownFingerprint, type WriterSchemas } from '../journal/writer-schemas.ts';
 import { isBrokerTrouble, PublishError } from '../kafka/publish-error.ts';
 import type { OutgoingRecord, RecordProducer } from '../kafka/record-producer.ts';
 import type { SchemaRegistry } from '../registry/schema-registry.ts';
@@ -43,14 +43,16 @@ export const publishPage = async (
   const encoded = new Map<OutboxRow, EncodedRow>();
   const arrived = new Set<OutboxRow>();
 
-  const sendable = async (row: OutboxRow): Promise<EncodedRow | undefined> => {
+  const targets = await resolveTargets(ports, rows);
+
+  const sendable = (row: OutboxRow): EncodedRow | undefined => {
     if (arrived.has(row)) return undefined;
     const key = aggregateKey(row);
     if (held.has(key)) {
       failed.push({ row, error: 'An earlier event of this aggregate has not arrived', tried: false });
       return undefined;
     }
-    const ready = encoded.get(row) ?? (await encode(ports, row));
+    const ready = encoded.get(row) ?? encode(ports, targets, row);
     if (!('error' in ready)) {
       encoded.set(row, ready);
       return ready;
@@ -73,7 +75,7 @@ export const publishPage = async (
     };
     const ready: EncodedRow[] = [];
     for (const row of rows.slice(start, end)) {
-      const record = await sendable(row);
+      const record = sendable(row);
       if (record) ready.push(record);
     }
     if (ready.length === 0) return undefined;
@@ -150,19 +152,56 @@ const acknowledgedOf = (
   return [...byTopic.values()].flat().filter((row) => !missing.has(row));
 };
 
-/** A row as a record, or why it can never be one. A registry that does not answer throws: that is nobody's fault here. */
-const encode = async (
-  { registry, schemas, physicalTopic, headersOf }: PublishPorts,
+interface Target {
+  readonly topic: string;
+  readonly schemaId: number;
+}
+/** By event type and writer's schema: a page has thousands of rows and a handful of these. */
+type Targets = ReadonlyMap<string, Target | { readonly error: string }>;
+
+const targetKey = (row: OutboxRow): string => `${row.eventType} ${row.schemaFingerprint.toString('latin1')}`;
+
+/** Asked once per page, so that rows are encoded without waiting. A registry that does not answer throws: no row is to blame. */
+const resolveTargets = async (ports: PublishPorts, rows: readonly OutboxRow[]): Promise<Targets> => {
+  const targets = new Map<string, Target | { readonly error: string }>();
+  for (const row of rows) {
+    const key = targetKey(row);
+    if (!targets.has(key)) targets.set(key, await resolveTarget(ports, row));
+  }
+  return targets;
+};
+
+const resolveTarget = async (
+  { registry, schemas, physicalTopic }: PublishPorts,
   row: OutboxRow,
-): Promise<EncodedRow | { error: string; tried: boolean; dead: boolean }> => {
+): Promise<Target | { readonly error: string }> => {
+  try {
+    const topic = topicOf(row.eventType);
+    const writer = await schemas.find(row.schemaFingerprint);
+    const schemaId = await registry.idOf(subjectOf(topic, writer.fullName), writer.json);
+    return { topic: physicalTopic(topic), schemaId };
+  } catch (error) {
+    // A newer version wrote it, perhaps: its rows wait for that version, and nobody else's do.
+    if (error instanceof UnknownEventType || error instanceof UnknownFingerprint)
+      return { error: error.message };
+    throw error;
+  }
+};
+
+/** A row as a record, or why it must never be one. */
+const encode = (
+  { headersOf }: PublishPorts,
+  targets: Targets,
+  row: OutboxRow,
+): EncodedRow | { error: string; tried: boolean; dead: boolean } => {
   if (!contentHash(row).equals(row.contentHash)) {
     return { error: 'The payload is not what the command wrote: its hash differs', tried: true, dead: true };
   }
-  const topic = topicOf(row.eventType);
-  const writer = await schemas.find(row.schemaFingerprint);
-  const schemaId = await registry.idOf(subjectOf(topic, writer.fullName), writer.json);
-  const record = { key: row.partitionKey, value: frame(schemaId, row.payload), ...headersOf(row) };
-  return { row, topic: physicalTopic(topic), record };
+  const target = targets.get(targetKey(row));
+  if (!target) throw new Error(`Outbox row ${row.id} was not looked at before it was encoded`);
+  if ('error' in target) return { error: target.error, tried: true, dead: false };
+  const value = frame(target.schemaId, row.payload);
+  return { row, topic: target.topic, record: { key: row.partitionKey, value, ...headersOf(row) } };
 };
 
 /** Halves report in their own time; whoever stores the rows wants them as they were. */

@@ -5,6 +5,7 @@ import { frameLength } from '../../../src/avro/confluent-frame.ts';
 import { envelopeSchemaOf } from '../../../src/avro/envelope-schema.ts';
 import { readEnvelope } from '../../../src/avro/read-envelope.ts';
 import { appendEvents } from '../../../src/journal/append-events.ts';
+import { contentHash } from '../../../src/journal/content-hash.ts';
 import type { OutgoingRecord } from '../../../src/kafka/record-producer.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import { createDeadLetterNet } from '../../../src/relay/dead-letters.ts';
@@ -201,6 +202,19 @@ describe('events that cannot be published', function () {
       { aggregateId: 't-7', version: 2, retryCount: 0, isDead: false },
     ]);
     expect((await deadLetters())[0]?.reason).to.match(/hash differs/);
+  });
+
+  it('include one of a type or a schema that this version does not know, which waits for a version that does', async () => {
+    const broker = createMemoryBroker();
+    const future = { ...viewOf('z-8', 1), eventType: 'loopers.product.teleported.v1' };
+    const foreign = { ...viewOf('y-8', 1), schemaFingerprint: Buffer.alloc(32, 9) };
+    const rehashed = [future, foreign].map((event) => ({ ...event, contentHash: contentHash(event) }));
+    await appendEvents(db, [...rehashed, viewOf('g-8', 1)]);
+    relays.startMain('x', broker);
+    await eventually(() => expect(published(broker)).to.deep.equal(['g-8@1']));
+    await eventually(async () =>
+      expect((await failedRows()).map(({ aggregateId }) => aggregateId)).to.have.members(['z-8', 'y-8']),
+    );
   });
 
   describe('and their safety net', () => {
