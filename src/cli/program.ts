@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { configCommand } from './config.ts';
 import { migrateCommand } from './migrate.ts';
 import { relayCommand } from './relay.ts';
+import { outboxCommand } from './outbox.ts';
 import { resetCommand } from './reset.ts';
 import { schemasCommand } from './schemas.ts';
 import { statusCommand } from './status.ts';
@@ -21,6 +22,7 @@ export const buildProgram = (): Command => {
     topicsCommand(),
     schemasCommand(),
     relayCommand(),
+    outboxCommand(),
     resetCommand(),
   ]) {
     program.addCommand(command);

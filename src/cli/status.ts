@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { type PipelineStatus, readPipelineStatus } from '../app/pipeline-status.ts';
+import { ago } from './ago.ts';
 import { withServers } from './session.ts';
 import { table } from './table.ts';
 
@@ -13,14 +14,6 @@ export const statusCommand = (): Command =>
         console.log(json ? JSON.stringify(status, null, 2) : picture(status, new Date()));
       }),
     );
-
-const ago = (time: Date | null, now: Date): string => {
-  if (!time) return 'never';
-  const seconds = Math.max(0, Math.round((now.getTime() - time.getTime()) / 1000));
-  if (seconds < 120) return `${seconds} s ago`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min ago`;
-  return `${Math.round(seconds / 3600)} h ago`;
-};
 
 const number = (value: number): string => value.toLocaleString('en-US');
 
