@@ -12,6 +12,7 @@ import { createAnnouncer } from '../journal/announce-events.ts';
 import { purgeAnswers } from '../journal/idempotency-keys.ts';
 import { streamHistory } from '../journal/stream-history.ts';
 import { createWriterSchemas, type WriterSchemas } from '../journal/writer-schemas.ts';
+import { createOutboxAdmin } from '../outbox-admin/outbox-admin.ts';
 import type { Database } from '../postgres/database.ts';
 import { createQueries } from '../read-model/queries.ts';
 import type { Adapters } from './adapters.ts';
@@ -60,6 +61,7 @@ export const startApi = (options: {
       commands: createCommands(executor, { newId: randomUUID, newEventId: uuidv7 }),
       queries: createQueries(database),
       histories: createHistories(database, schemas),
+      outbox: createOutboxAdmin(database),
       newCorrelationId: randomUUID,
       authenticate: options.access.authenticate,
       rateLimits: config.rateLimits,

@@ -1,5 +1,6 @@
 import type { Commands } from '../commands/commands.ts';
 import type { HistoryEntry } from '../journal/stream-history.ts';
+import type { OutboxAdmin } from '../outbox-admin/outbox-admin.ts';
 import type { Queries } from '../read-model/queries.ts';
 
 export interface Histories {
@@ -12,6 +13,7 @@ export interface ApiPorts {
   readonly commands: Commands;
   readonly queries: Queries;
   readonly histories: Histories;
+  readonly outbox: OutboxAdmin;
   /** For commands whose client did not bring an id that ties things together. */
   readonly newCorrelationId: () => string;
 }

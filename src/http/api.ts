@@ -6,6 +6,7 @@ import type { ApiPorts } from './api-ports.ts';
 import { readCommandHeaders } from './command-request.ts';
 import { createFailedLogins } from './failed-logins.ts';
 import { limitCommandRates, type RateLimits } from './rate-limits.ts';
+import { adminOutboxRoutes } from './routes/admin-outbox.ts';
 import { likeRoutes } from './routes/likes.ts';
 import { orderRoutes } from './routes/orders.ts';
 import { paymentRoutes } from './routes/payments.ts';
@@ -17,7 +18,7 @@ export interface ApiOptions extends ApiPorts {
   readonly requireIfMatch: boolean;
 }
 
-/** Everything under /v1. The hooks run in this order: who is it, may it, is it too much, is it a proper command. */
+/** Everything under /v1 and /admin. The hooks run in this order: who is it, may it, is it too much, is it a proper command. */
 export const api = async (server: FastifyInstance, options: ApiOptions): Promise<void> => {
   const { authenticate, rateLimits, requireIfMatch, ...ports } = options;
   await server.register(rateLimit, { global: false });
@@ -25,7 +26,7 @@ export const api = async (server: FastifyInstance, options: ApiOptions): Promise
   controlAccess(server, { authenticate, failedLogins });
   limitCommandRates(server, rateLimits);
   readCommandHeaders(server, { requireIfMatch });
-  for (const routes of [productRoutes, likeRoutes, orderRoutes, paymentRoutes]) {
+  for (const routes of [productRoutes, likeRoutes, orderRoutes, paymentRoutes, adminOutboxRoutes]) {
     await server.register(routes, ports);
   }
 };

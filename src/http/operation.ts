@@ -6,6 +6,7 @@ export const tags = {
   Likes: 'Who likes what',
   Orders: 'From basket to paid or canceled',
   Payments: 'Money for orders',
+  Outbox: 'What did not get to Kafka, and what to do about it; for operators',
   Health: 'For whoever runs this',
 } as const;
 

@@ -128,6 +128,18 @@ export const problemTable = {
   'payment-already-paid': { status: 409, title: 'This payment is paid already' },
   'payment-already-failed': { status: 409, title: 'This payment has failed already' },
 
+  // Events on their way to Kafka
+  'outbox-event-unknown': { status: 404, title: 'The journal has no such event' },
+  'outbox-event-not-held': {
+    status: 404,
+    title: 'No failed or dead event has this id: it was sent, dropped before, or never there',
+  },
+  'outbox-event-waits': {
+    status: 409,
+    title: 'This event only waits behind an earlier one: retry or drop that one',
+    members: { firstId: LargeInteger },
+  },
+
   // What went wrong here
   conflict: { status: 409, title: 'Too many changes at once; try again', headers: soon },
   internal: { status: 500, title: 'Something went wrong here' },

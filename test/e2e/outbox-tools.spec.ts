@@ -91,7 +91,7 @@ describe('millrace outbox', function () {
   });
 
   it('explains wrong usage', async () => {
-    for (const args of [
+    const wrong = [
       ['retry'],
       ['retry', '--all', '--id', '1'],
       ['retry', '--aggregate', 'stuck'],
@@ -100,9 +100,10 @@ describe('millrace outbox', function () {
       ['show', 'x'],
       ['failed', '--limit', '0'],
       ['import-backup'],
-    ]) {
-      const { code, stdout, stderr } = await outbox(...args);
-      expect(code, `${args.join(' ')}: ${stderr}`).to.equal(2);
+    ];
+    const answers = await Promise.all(wrong.map((args) => outbox(...args)));
+    for (const [index, { code, stdout, stderr }] of answers.entries()) {
+      expect(code, `${wrong[index]?.join(' ')}: ${stderr}`).to.equal(2);
       expect(stdout).to.equal('');
     }
     const { code, stderr } = await outbox('show', '999999');

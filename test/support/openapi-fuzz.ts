@@ -180,9 +180,13 @@ const fromSchema = (schema: JsonSchema): fc.Arbitrary<unknown> => {
     maxItems?: number;
   };
   if (anyOf) return fc.oneof(...anyOf.map(fromSchema));
+  // In the document a constant is a choice of one.
+  if (Array.isArray(schema.enum)) return fc.constantFrom(...(schema.enum as readonly unknown[]));
   switch (type) {
     case 'null':
       return fc.constant(null);
+    case 'boolean':
+      return fc.boolean();
     case 'integer':
       return fc.maxSafeInteger().map((value) => {
         const low = minimum ?? Number.MIN_SAFE_INTEGER;

@@ -27,7 +27,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   projections: ['avro', 'event-catalogue', 'streams'],
   'read-model': ['postgres'],
   auth: [],
-  http: ['auth', 'commands', 'domain', 'journal', 'read-model'],
+  http: ['auth', 'commands', 'domain', 'journal', 'outbox-admin', 'read-model'],
   infra: ['config'],
   app: ['*'],
   cli: [

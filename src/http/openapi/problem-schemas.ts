@@ -35,6 +35,7 @@ const memberExamples: Readonly<Record<string, unknown>> = {
   wanted: 3,
   due: { amountMinor: 1999, currency: 'EUR' },
   offered: 1000,
+  firstId: 42,
 };
 
 export const problemExample = (name: ProblemName) => {

@@ -22,6 +22,11 @@ const operatorsOnly: readonly TestRequest[] = [
   { method: 'POST', url: '/v1/products/p-1/stock-adjustments', body: { delta: 1, reason: 'x' } },
   { method: 'POST', url: '/v1/payments/pay-1/confirm' },
   { method: 'POST', url: '/v1/payments/pay-1/fail' },
+  { method: 'GET', url: '/admin/outbox/failed' },
+  { method: 'GET', url: '/admin/outbox/dead' },
+  { method: 'GET', url: '/admin/outbox/1' },
+  { method: 'POST', url: '/admin/outbox/retry', body: { all: true } },
+  { method: 'POST', url: '/admin/outbox/drop', body: { id: '1' } },
 ];
 const forOneself: readonly TestRequest[] = [
   { method: 'POST', url: '/v1/products/p-1/views', body: { userId: 'alice' } },

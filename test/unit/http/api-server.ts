@@ -8,9 +8,11 @@ import type { Commands } from '../../../src/commands/commands.ts';
 import type { Histories } from '../../../src/http/api-ports.ts';
 import type { RateLimits } from '../../../src/http/rate-limits.ts';
 import { buildServer } from '../../../src/http/server.ts';
+import type { OutboxAdmin } from '../../../src/outbox-admin/outbox-admin.ts';
 import type { Queries } from '../../../src/read-model/queries.ts';
 import { createDocumentCheck, type OpenApiDocument, type Seen } from '../../support/openapi-document.ts';
 import { silentLog } from '../../support/silent-log.ts';
+import { goodOutbox } from './good-outbox.ts';
 
 export const keys = {
   operator: 'operator-key-of-the-specs',
@@ -83,6 +85,7 @@ export interface TestApiOptions {
   readonly healthCheck?: () => Promise<void>;
   readonly queries?: Queries;
   readonly histories?: Histories;
+  readonly outbox?: Partial<OutboxAdmin>;
 }
 
 export interface TestApi {
@@ -135,6 +138,7 @@ export const startTestApi = async (options: TestApiOptions = {}): Promise<TestAp
       commands,
       queries: options.queries ?? { getProductStatistic: async () => null },
       histories: options.histories ?? { orderEvents: async () => null },
+      outbox: { ...goodOutbox, ...options.outbox },
       newCorrelationId: () => 'fresh-correlation-id',
       authenticate: options.authenticate ?? authenticateByKey,
       requireIfMatch: options.requireIfMatch ?? false,

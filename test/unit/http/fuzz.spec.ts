@@ -24,6 +24,11 @@ const operationIds = [
   'getOrderEvents',
   'confirmPayment',
   'failPayment',
+  'listFailedEvents',
+  'listDeadEvents',
+  'getOutboxEvent',
+  'retryEvents',
+  'dropEvent',
 ];
 
 /** Requests made from the document, against a server that would do whatever it is asked. */
