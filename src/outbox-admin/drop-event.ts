@@ -34,8 +34,9 @@ const lockStatement = {
 const dropStatement = {
   name: 'drop-held-event',
   text: `
-    with letter as (delete from outbox_dead_letter where original_id = $1)
-    delete from outbox_failed where outbox_id = $1`,
+    with letter as (delete from outbox_dead_letter where original_id = $1 returning original_id),
+         failed as (delete from outbox_failed where outbox_id = $1 returning outbox_id)
+    select original_id as id from letter union select outbox_id from failed`,
 };
 
 /** Gives an event up for good: it stays in the journal, consumers never see it, and its aggregate goes on. */
@@ -54,7 +55,9 @@ export const dropEvent = (
     const later = sequence.filter((id) => id > event.id).length;
     const warning = warningOf(event, later);
     if (dryRun) return { outcome: 'would-drop', event, warning };
-    await tx.execute(dropStatement, [event.id]);
+    const dropped = await tx.execute(dropStatement, [event.id]);
+    // A letter without a failed row has no lock on it: somebody else was faster.
+    if (dropped.length === 0) return { outcome: 'not-held' };
     const {
       id: outboxId,
       eventId,

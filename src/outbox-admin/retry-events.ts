@@ -1,4 +1,4 @@
-import type { Database, SqlRunner } from '../postgres/database.ts';
+import type { Database } from '../postgres/database.ts';
 import { type AggregateRef, type EventRef, refValues } from './event-selection.ts';
 import { writeAudit } from './write-audit.ts';
 
@@ -39,6 +39,31 @@ const pickStatement = {
     for update`,
 };
 
+// A letter whose failed row is gone, as when the process ended between the two. The journal has the event itself.
+const pickLettersStatement = {
+  name: 'pick-lone-letters-to-retry',
+  text: `
+    select o.id, aggregate_type as "aggregateType", aggregate_id as "aggregateId", true as dead
+    from outbox_dead_letter join outbox o on o.id = original_id
+    where ($5 or (aggregate_type = $1 and aggregate_id = $2) or original_id = $3 or event_id = $4)
+      and not exists (select from outbox_failed where outbox_id = original_id)
+    order by o.id`,
+};
+
+const holdAgainStatement = {
+  name: 'hold-events-again',
+  text: `
+    insert into outbox_failed (outbox_id, event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
+                               partition_key, request_id, schema_fingerprint, payload, content_hash, traceparent,
+                               created_at, last_error)
+    select o.id, o.event_id, o.event_type, o.source, o.aggregate_type, o.aggregate_id, o.aggregate_version,
+           o.partition_key, o.request_id, o.schema_fingerprint, o.payload, o.content_hash, o.traceparent, o.created_at,
+           letter.reason
+    from outbox o join outbox_dead_letter letter on letter.original_id = o.id
+    where o.id = any ($1::bigint[])
+    on conflict (outbox_id) do nothing`,
+};
+
 const putBackStatement = {
   name: 'put-failed-rows-back',
   text: `
@@ -51,12 +76,12 @@ const forgetLettersStatement = {
   text: 'delete from outbox_dead_letter where original_id = any ($1::bigint[])',
 };
 
-const pick = (tx: SqlRunner, selection: RetrySelection): Promise<readonly PickedRow[]> => {
-  if (selection === 'all') return tx.execute(pickStatement, [null, null, null, null, true]);
-  if ('event' in selection)
-    return tx.execute(pickStatement, [null, null, ...refValues(selection.event), false]);
+/** The parameters of both statements that pick. */
+const valuesOf = (selection: RetrySelection): readonly unknown[] => {
+  if (selection === 'all') return [null, null, null, null, true];
+  if ('event' in selection) return [null, null, ...refValues(selection.event), false];
   const { aggregateType, aggregateId } = selection.aggregate;
-  return tx.execute(pickStatement, [aggregateType, aggregateId, null, null, false]);
+  return [aggregateType, aggregateId, null, null, false];
 };
 
 /** Failed and dead events become due now as if they had never been tried, each aggregate as one sequence. */
@@ -66,7 +91,9 @@ export const retryEvents = (
   { who, dryRun }: { who: string; dryRun: boolean },
 ): Promise<RetryReport> =>
   database.transaction(async (tx) => {
-    const rows = await pick(tx, selection);
+    const held = await tx.execute<PickedRow>(pickStatement, valuesOf(selection));
+    const letters = await tx.execute<PickedRow>(pickLettersStatement, valuesOf(selection));
+    const rows = [...held, ...letters];
     const report = {
       dryRun,
       events: rows.length,
@@ -75,6 +102,7 @@ export const retryEvents = (
     };
     if (dryRun || rows.length === 0) return report;
     const ids = rows.map(({ id }) => id);
+    await tx.execute(holdAgainStatement, [letters.map(({ id }) => id)]);
     await tx.execute(putBackStatement, [ids]);
     await tx.execute(forgetLettersStatement, [ids]);
     await writeAudit(tx, {

@@ -109,6 +109,18 @@ describe('changing what is in the outbox', function () {
       expect(await auditRows(db), 'nothing happened, nothing is told').to.deep.equal([]);
     });
 
+    it('sends an event again of which only the dead letter is left', async () => {
+      const [first] = await parked('lone-1', 1);
+      await db.execute({ name: 'spec-lose-failed', text: 'delete from outbox_failed' });
+      expect(await outbox.retry('all', dryRun)).to.include({ events: 1, revived: 1 });
+      expect(await outbox.dead({ limit: 9 })).to.have.length(1);
+      expect(await outbox.retry({ event: { outboxId: first.id } }, forReal)).to.include({ events: 1 });
+      expect(await outbox.dead({ limit: 9 })).to.deep.equal([]);
+      const broker = createMemoryBroker();
+      relays.startRetry('x', broker);
+      await eventually(() => expect(published(broker)).to.deep.equal(['lone-1@1']));
+    });
+
     it('changes nothing in a dry run', async () => {
       await parked('dry-1', 2);
       const before = await changeableState(db);
@@ -167,6 +179,14 @@ describe('changing what is in the outbox', function () {
       });
       expect(await outbox.drop({ outboxId: 999_999 }, forReal)).to.deep.equal({ outcome: 'not-held' });
       expect(await changeableState(db)).to.deep.equal(before);
+    });
+
+    it('takes a dead letter whose failed row is gone, once', async () => {
+      const [first] = await parked('lone-2', 1);
+      await db.execute({ name: 'spec-lose-failed', text: 'delete from outbox_failed' });
+      const outcomes = await Promise.all([1, 2].map(() => outbox.drop({ outboxId: first.id }, forReal)));
+      expect(outcomes.map(({ outcome }) => outcome).toSorted()).to.deep.equal(['dropped', 'not-held']);
+      expect(await auditRows(db)).to.have.length(1);
     });
 
     it('is told in the audit once, however often it is asked for', async () => {
