@@ -1,8 +1,8 @@
 import { Command } from 'commander';
 import { configCommand } from './config.ts';
 import { migrateCommand } from './migrate.ts';
-import { relayCommand } from './relay.ts';
 import { outboxCommand } from './outbox.ts';
+import { relayCommand } from './relay.ts';
 import { resetCommand } from './reset.ts';
 import { schemasCommand } from './schemas.ts';
 import { statusCommand } from './status.ts';

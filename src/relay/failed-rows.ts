@@ -78,7 +78,9 @@ export const loadSequences = (
 
 const dropStatement = {
   name: 'drop-failed-rows',
-  text: 'delete from outbox_failed where outbox_id = any ($1::bigint[])',
+  text: `
+    with letters as (delete from outbox_dead_letter where original_id = any ($1::bigint[]))
+    delete from outbox_failed where outbox_id = any ($1::bigint[])`,
 };
 
 /** They are in Kafka now. */
