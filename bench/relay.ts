@@ -32,8 +32,8 @@ export const run = (): Promise<void> =>
     try {
       await storeWriterSchemas(db);
       for (const batchSize of ['100', '1000', '5000']) await drain(db, endpoints, 'cursor', batchSize);
-      await drain(db, endpoints, 'wal', '5000');
       await steady(db, endpoints, 'cursor');
+      await drain(db, endpoints, 'wal', '5000');
       await steady(db, endpoints, 'wal');
       await naivePoller(endpoints);
       await bareKafkajs(endpoints);

@@ -29,7 +29,7 @@ export const relaySettings = {
   }),
   batchSizeMax: integer({
     variable: 'RELAY_BATCH_SIZE_MAX',
-    fallback: 100,
+    fallback: 1000,
     min: 1,
     max: 100_000,
     describes: 'Rows read and published together',
