@@ -3,6 +3,7 @@ import type { Database } from '../postgres/database.ts';
 import type { DeadLetterNet } from './dead-letters.ts';
 import { findHeldAggregates } from './find-held-aggregates.ts';
 import { acquireLease, type Lease, releaseLease } from './lease.ts';
+import { type Relay, startLoop } from './loop.ts';
 import type { OutboxSource } from './outbox-source.ts';
 import { type PublishPorts, publishPage } from './publish-page.ts';
 import { createWakeSignal, type WakeSignal } from './wake-signal.ts';
@@ -29,52 +30,30 @@ export interface RelayOptions {
   readonly log: Logger;
 }
 
-export interface Relay {
-  /** There may be something to publish: do not wait for the next poll. */
-  wake(): void;
-  stop(): Promise<void>;
-}
-
 export const mainRelayLease = 'outbox-relay-main';
 
 /** Publishes the journal in order for as long as it holds the lease, and stands by otherwise. */
 export const startRelay = (options: RelayOptions): Relay => {
-  const { source, log, settings, wakeSignal = createWakeSignal() } = options;
-  const advance = createStep(options);
-  let stopping = false;
-  let troubled = false;
-
-  const run = async (): Promise<void> => {
-    while (!stopping) {
-      try {
-        const { pauseMs } = await advance();
-        if (troubled) log.warn('The relay publishes again');
-        troubled = false;
-        if (pauseMs > 0) await wakeSignal.sleep(pauseMs);
-      } catch (error) {
-        // The cursor has not moved: the same rows are tried again. One line per trouble, not one per try.
-        if (!troubled)
-          log.error({ err: error }, 'The relay cannot publish; it keeps trying and loses nothing');
-        troubled = true;
-        source.forget();
-        if (!stopping) await wakeSignal.sleep(settings.retryDelayMs);
-      }
-    }
-    await source.close();
-    await releaseLease(options.database, { name: mainRelayLease, holder: options.holder });
-  };
-
-  const finished = run().catch((error: Error) =>
-    log.error({ err: error }, 'The relay did not give its lease back'),
-  );
-  return {
-    wake: wakeSignal.signal,
-    stop: async () => {
-      stopping = true;
-      wakeSignal.signal();
-      await finished;
+  const { database, source, holder, log, settings, wakeSignal = createWakeSignal() } = options;
+  return startLoop({
+    wakeSignal,
+    log,
+    step: createStep(options),
+    afterTrouble: () => {
+      // The cursor has not moved: the same rows are tried again.
+      source.forget();
+      return settings.retryDelayMs;
     },
-  };
+    finish: async () => {
+      await source.close();
+      await releaseLease(database, { name: mainRelayLease, holder });
+    },
+    says: {
+      trouble: 'The relay cannot publish; it keeps trying and loses nothing',
+      recovered: 'The relay publishes again',
+      unfinished: 'The relay did not give its lease back',
+    },
+  });
 };
 
 /** One page from the source to Kafka; says how long there is nothing to do. */
@@ -82,14 +61,14 @@ const createStep = (options: RelayOptions) => {
   const { database, source, publishing, deadLetters, settings, log } = options;
   const { hold, lose } = createHold(options);
 
-  return async (): Promise<{ pauseMs: number }> => {
+  return async (): Promise<number> => {
     const lease = await hold();
-    if (!lease) return { pauseMs: settings.leaseMs / 3 };
+    if (!lease) return settings.leaseMs / 3;
     const { breaker } = publishing;
-    if (breaker.waitMs > 0) return { pauseMs: Math.min(breaker.waitMs, settings.leaseMs / 3) };
+    if (breaker.waitMs > 0) return Math.min(breaker.waitMs, settings.leaseMs / 3);
 
     const page = await source.nextPage(settings.batchSizeMax);
-    if (!page) return { pauseMs: settings.pollIntervalMs };
+    if (!page) return settings.pollIntervalMs;
     const held = await findHeldAggregates(database, page.rows);
     const { settledCount, failed, stopped } = await publishPage(publishing, page.rows, held);
 
@@ -110,13 +89,13 @@ const createStep = (options: RelayOptions) => {
           'An event could not be published; it is retried on its own',
         );
     }
-    if (!stopped) return { pauseMs: 0 };
+    if (!stopped) return 0;
     if (stopped.because === 'circuit-open') {
       log.warn(
         { untried: page.rows.length - settledCount },
         'The circuit opened in the middle of a batch; the rest stays',
       );
-      return { pauseMs: breaker.waitMs };
+      return breaker.waitMs;
     }
     throw stopped.cause ?? new Error('The brokers are in trouble');
   };

@@ -10,8 +10,8 @@ import {
   type StoredFailedRow,
 } from './failed-rows.ts';
 import { acquireLease, type Lease, releaseLease } from './lease.ts';
+import { type Relay, startLoop } from './loop.ts';
 import { type PublishPorts, publishPage } from './publish-page.ts';
-import type { Relay } from './relay.ts';
 import { createWakeSignal } from './wake-signal.ts';
 
 export interface RetrySettings {
@@ -41,42 +41,23 @@ const sequenceRowsMax = 1000;
 /** Tries failed rows again: each aggregate from its first row on, in order, until one does not get through. */
 export const startRetryRelay = (options: RetryRelayOptions): Relay => {
   const { database, settings, holder, log } = options;
-  const wakeSignal = createWakeSignal();
-  let stopping = false;
-  let troubled = false;
-
-  const run = async (): Promise<void> => {
-    while (!stopping) {
-      let pauseMs = settings.retryIntervalMs;
-      try {
-        const lease = await acquireLease(database, {
-          name: retryRelayLease,
-          holder,
-          holdMs: settings.retryLeaseMs,
-        });
-        if (lease && (await retryDue(options, lease)) > 0) pauseMs = 0;
-        troubled = false;
-      } catch (error) {
-        if (!troubled)
-          log.error({ err: error }, 'Failed events cannot be retried; the retry relay keeps trying');
-        troubled = true;
-      }
-      if (!stopping && pauseMs > 0) await wakeSignal.sleep(pauseMs);
-    }
-    await releaseLease(database, { name: retryRelayLease, holder });
-  };
-
-  const finished = run().catch((error: Error) =>
-    log.error({ err: error }, 'The retry relay did not give its lease back'),
-  );
-  return {
-    wake: wakeSignal.signal,
-    stop: async () => {
-      stopping = true;
-      wakeSignal.signal();
-      await finished;
+  return startLoop({
+    wakeSignal: createWakeSignal(),
+    log,
+    step: async () => {
+      const request = { name: retryRelayLease, holder, holdMs: settings.retryLeaseMs };
+      const lease = await acquireLease(database, request);
+      const sent = lease ? await retryDue(options, lease) : 0;
+      return sent > 0 ? 0 : settings.retryIntervalMs;
     },
-  };
+    afterTrouble: () => settings.retryIntervalMs,
+    finish: () => releaseLease(database, { name: retryRelayLease, holder }),
+    says: {
+      trouble: 'Failed events cannot be retried; the retry relay keeps trying',
+      recovered: 'Failed events are retried again',
+      unfinished: 'The retry relay did not give its lease back',
+    },
+  });
 };
 
 /** One round; answers with how many events got through. */

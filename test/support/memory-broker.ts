@@ -9,8 +9,9 @@ import type { Database } from '../../src/postgres/database.ts';
 import { CircuitBreaker } from '../../src/relay/circuit-breaker.ts';
 import { createCursorSource } from '../../src/relay/cursor-source.ts';
 import { createDeadLetterNet, type DeadLetterNet } from '../../src/relay/dead-letters.ts';
+import type { Relay } from '../../src/relay/loop.ts';
 import type { PublishPorts } from '../../src/relay/publish-page.ts';
-import { type Relay, startRelay } from '../../src/relay/relay.ts';
+import { startRelay } from '../../src/relay/relay.ts';
 import { type RetrySettings, startRetryRelay } from '../../src/relay/retry-relay.ts';
 
 export interface MemoryBroker {

@@ -51,7 +51,7 @@ const findJava = async (env: NodeJS.ProcessEnv): Promise<{ path: string } | { re
   return { reason: 'found none in JAVA_HOME or on the PATH' };
 };
 
-/** 0 when it is no Java at all, such as the stub that macOS puts into the PATH. */
+/** 0 when it is no Java at all, such as the placeholder that macOS puts into the PATH. */
 const javaMajorVersion = async (path: string): Promise<number> => {
   try {
     const { stdout, stderr } = await promisify(execFile)(path, ['-version'], { timeout: versionTimeoutMs });
