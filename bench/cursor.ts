@@ -22,6 +22,7 @@ export const run = (): Promise<void> =>
       poolSizeMax: 4,
       connectTimeoutMs: 5000,
       statementTimeoutMs: 600_000,
+      idleTransactionTimeoutMs: 600_000,
       onIdleError: () => {},
     });
     try {

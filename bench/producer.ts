@@ -2,7 +2,7 @@ import { randomBytes, randomUUID } from 'node:crypto';
 import kafkajs, { CompressionTypes, type Kafka } from 'kafkajs';
 import { createKafka } from '../src/kafka/create-kafka.ts';
 import { encodeHeaders } from '../src/kafka/header-block.ts';
-import { createRecordProducer, type OutgoingRecord } from '../src/kafka/record-producer.ts';
+import { createRecordProducer, type RecordInParts } from '../src/kafka/record-producer.ts';
 import { connectTopicAdmin } from '../src/kafka/topic-admin.ts';
 import { createLogger } from '../src/logging/create-logger.ts';
 import { withServers } from './support/servers.ts';
@@ -17,14 +17,14 @@ const batchSizes = [1000, 5000, 10_000];
 const headerCounts = [0, 1, 5] as const;
 
 type HeaderCount = (typeof headerCounts)[number];
-type Send = (topic: string, records: readonly OutgoingRecord[]) => Promise<unknown>;
+type Send = (topic: string, records: readonly RecordInParts[]) => Promise<unknown>;
 
 interface Contender {
   readonly name: string;
   readonly headers: readonly HeaderCount[];
   /** Sends under way at the same time: what a relay does that reads the next page while the last one is sent. */
   readonly sendsAtOnce: number;
-  readonly record: (headers: HeaderCount) => OutgoingRecord;
+  readonly record: (headers: HeaderCount) => RecordInParts;
   readonly open: (kafka: Kafka) => Promise<{ send: Send; close: () => Promise<void> }>;
 }
 
@@ -57,13 +57,13 @@ const common = {
 const sharedHeaders = encodeHeaders(common);
 const own = () => ({ key: randomUUID(), value: randomBytes(valueBytes) });
 
-const inFull = (headers: HeaderCount): OutgoingRecord => {
+const inFull = (headers: HeaderCount): RecordInParts => {
   if (headers === 0) return own();
   const ce_id = randomUUID();
   return { ...own(), headers: headers === 1 ? { ce_id } : { ...common, ce_id } };
 };
 
-const withSharedHeaders = (headers: HeaderCount): OutgoingRecord =>
+const withSharedHeaders = (headers: HeaderCount): RecordInParts =>
   headers === 5 ? { ...own(), sharedHeaders, headers: { ce_id: randomUUID() } } : inFull(headers);
 
 const openOurs: Contender['open'] = async (kafka) => {
@@ -87,7 +87,9 @@ const openKafkajs: Contender['open'] = async (kafka) => {
         acks: -1,
         timeout: requestTimeoutMs,
         compression: CompressionTypes.None,
-        topicMessages: [{ topic, messages: [...records] }],
+        topicMessages: [
+          { topic, messages: records.map(({ key, value, headers = {} }) => ({ key, value, headers })) },
+        ],
       }),
     close: () => producer.disconnect(),
   };
@@ -172,7 +174,7 @@ const columns = ({ seconds, cpuSeconds, memoryBytes }: Figures): readonly string
 
 const sendAll = async (
   topic: string,
-  pages: readonly (readonly OutgoingRecord[])[],
+  pages: readonly (readonly RecordInParts[])[],
   sendsAtOnce: number,
   send: Send,
 ): Promise<void> => {

@@ -36,6 +36,7 @@ const runChecks = async (): Promise<Counts> => {
     ['format and lint', bin('biome'), ['ci', '--error-on-warnings', '--colors=off']],
     ['types', bin('tsc'), ['--noEmit']],
     ['schemas', process.execPath, [millrace, 'schemas', 'check', '--offline', '--released']],
+    ['pictures of the projections', process.execPath, [millrace, 'topologies', 'document', '--check']],
   ] as const) {
     const code = await run(command, args);
     process.stdout.write(`${code === 0 ? 'ok' : 'FAILED'}: ${title}\n`);

@@ -13,6 +13,7 @@ const database = openDatabase({
   poolSizeMax: 10,
   connectTimeoutMs: 5000,
   statementTimeoutMs: 30_000,
+  idleTransactionTimeoutMs: 30_000,
   onIdleError: () => {},
 });
 

@@ -16,13 +16,22 @@ const log = createLogger({ level: 'warn', format: 'pretty' });
 
 export const operatorKey = 'bench-operator-key';
 
+/** The processes behind the endpoints, for whoever wants to know what they cost. */
+export interface ServerPids {
+  readonly postgres: number;
+  readonly broker: number;
+}
+
 /** Servers of their own for one benchmark, gone with their data when it ends. */
-export const withServers = async (routine: (endpoints: Endpoints) => Promise<void>): Promise<void> => {
+export const withServers = async (
+  routine: (endpoints: Endpoints, pids: ServerPids) => Promise<void>,
+): Promise<void> => {
   const dataDir = mkdtempSync(join(tmpdir(), 'millrace-bench-'));
   const { config } = loadConfig({ env: { MILLRACE_DATA_DIR: dataDir }, envFile: '/dev/null' });
   const infrastructure = await provideInfrastructure(config, { log });
   try {
-    await routine(infrastructure.endpoints);
+    const pidOf = (name: string): number => infrastructure.servers.get(name)?.pid ?? 0;
+    await routine(infrastructure.endpoints, { postgres: pidOf('postgres'), broker: pidOf('kafka-1') });
   } finally {
     await infrastructure.stop();
     await resetEmbedded(config, { log });
@@ -37,11 +46,19 @@ export interface Started {
 }
 
 /** Millrace as a process of its own, as it would run: what it costs is not mixed with what measures it. */
-export const startRole = (role: string, endpoints: Endpoints): Promise<Started> =>
-  startScript([join(projectRoot, 'src/cli/millrace.ts'), 'up', '--role', role], endpoints);
+export const startRole = (
+  role: string,
+  endpoints: Endpoints,
+  env: NodeJS.ProcessEnv = {},
+): Promise<Started> =>
+  startScript([join(projectRoot, 'src/cli/millrace.ts'), 'up', '--role', role], endpoints, env);
 
 /** Any script that says on standard output when it is ready, and where. */
-export const startScript = async (args: readonly string[], endpoints: Endpoints): Promise<Started> => {
+export const startScript = async (
+  args: readonly string[],
+  endpoints: Endpoints,
+  env: NodeJS.ProcessEnv = {},
+): Promise<Started> => {
   const child = spawn(process.execPath, args, {
     env: {
       ...process.env,
@@ -51,6 +68,7 @@ export const startScript = async (args: readonly string[], endpoints: Endpoints)
       MILLRACE_API_KEYS: `operator:${operatorKey}`,
       MILLRACE_LOG_LEVEL: 'warn',
       PORT: '0',
+      ...env,
     },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

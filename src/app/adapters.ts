@@ -17,16 +17,21 @@ export interface Adapters {
   readonly processName: string;
 }
 
-export const openAdapters = (config: Config, endpoints: Endpoints, log: Logger): Adapters => ({
-  database: openDatabase({
-    url: endpoints.databaseUrl,
+/** The database alone, for what has to work without the other servers. */
+export const openJournal = (config: Config, databaseUrl: string, log: Logger): Database =>
+  openDatabase({
+    url: databaseUrl,
     applicationName: serviceName,
     poolSizeMax: config.database.poolSizeMax,
     connectTimeoutMs: config.database.connectTimeoutMs,
     statementTimeoutMs: config.database.statementTimeoutMs,
+    idleTransactionTimeoutMs: config.database.idleTransactionTimeoutMs,
     onIdleError: (error) =>
       log.debug({ err: error }, 'An idle database connection broke; the pool opens another'),
-  }),
+  });
+
+export const openAdapters = (config: Config, endpoints: Endpoints, log: Logger): Adapters => ({
+  database: openJournal(config, endpoints.databaseUrl, log),
   kafka: createKafka({
     brokers: endpoints.kafkaBrokers,
     clientId: serviceName,

@@ -1,11 +1,12 @@
 import type { Config } from '../config/settings.ts';
+import { requireBrokers } from '../infra/check-reachable.ts';
+import type { Endpoints } from '../infra/infrastructure.ts';
 import { connectTopicAdmin } from '../kafka/topic-admin.ts';
 import type { Database } from '../postgres/database.ts';
-import { loadOutboxCursor } from '../relay/outbox-cursor.ts';
-import { countPending } from '../relay/read-outbox-delta.ts';
-import { mainRelayLease } from '../relay/relay.ts';
+import { type RelayStatus, readRelayStatus } from '../relay-admin/read-relay-status.ts';
+import { topicsOf } from '../streams/topology.ts';
 import type { Adapters } from './adapters.ts';
-import { projections, topicsOf } from './start-projector.ts';
+import { projections } from './projections.ts';
 
 /** The whole pipeline at a glance, in the order an event goes through it. */
 export interface PipelineStatus {
@@ -15,18 +16,10 @@ export interface PipelineStatus {
     readonly newestId: number;
     readonly newestAt: Date | null;
   };
-  readonly relay: {
-    readonly cursor: { readonly from: string; readonly to: string; readonly lastId: number };
-    readonly pending: number;
-    readonly oldestPendingAt: Date | null;
-    /** Events that are retried, and those that wait behind them. */
-    readonly failed: number;
-    /** Events that hold their aggregate until an operator decides. */
-    readonly dead: number;
-    readonly heldBy: string | null;
-    readonly heldUntil: Date | null;
-  };
+  readonly relay: RelayStatus;
   readonly topics: readonly TopicStatus[];
+  /** Why nothing is known of the topics; null when it is. */
+  readonly brokerTrouble: string | null;
   readonly readModels: readonly {
     readonly table: string;
     readonly rows: number;
@@ -46,14 +39,19 @@ interface TopicStatus {
   readonly lag: number;
 }
 
-export const readPipelineStatus = async (adapters: Adapters, config: Config): Promise<PipelineStatus> => {
+/** Needs the database; brokers that do not answer are part of what it tells. */
+export const readPipelineStatus = async (
+  adapters: Adapters,
+  config: Config,
+  endpoints: Endpoints,
+): Promise<PipelineStatus> => {
   const [outbox, relay, topics, readModels] = await Promise.all([
     readOutbox(adapters.database),
-    readRelay(adapters.database),
-    readTopics(adapters, config),
+    readRelayStatus(adapters.database, config.relay),
+    readTopicsIfPossible(adapters, config, endpoints),
     readReadModels(adapters.database),
   ]);
-  return { outbox, relay, topics, readModels };
+  return { outbox, relay, ...topics, readModels };
 };
 
 /** Counting exactly takes a second per ten million rows; from here on PostgreSQL's own estimate is good enough. */
@@ -76,46 +74,29 @@ const readOutbox = async (db: Database): Promise<PipelineStatus['outbox']> => {
   return row;
 };
 
-const leaseStatement = {
-  name: 'status-lease',
-  text: `
-    select locked_by as "heldBy", locked_until as "heldUntil" from scheduler_lock
-    where name = $1 and locked_until > clock_timestamp()`,
-};
-
-const failedStatement = {
-  name: 'status-failed',
-  text: `
-    select count(*) filter (where dead_at is null) as failed, count(*) filter (where dead_at is not null) as dead
-    from outbox_failed`,
-};
-
-const readRelay = async (db: Database): Promise<PipelineStatus['relay']> => {
-  const cursor = await loadOutboxCursor(db);
-  const [pending, [failures], [lease]] = await Promise.all([
-    countPending(db, cursor),
-    db.execute<{ failed: number; dead: number }>(failedStatement),
-    db.execute<{ heldBy: string; heldUntil: Date }>(leaseStatement, [mainRelayLease]),
-  ]);
-  return {
-    cursor,
-    pending: pending.count,
-    oldestPendingAt: pending.oldestAt,
-    failed: failures?.failed ?? 0,
-    dead: failures?.dead ?? 0,
-    heldBy: lease?.heldBy ?? null,
-    heldUntil: lease?.heldUntil ?? null,
-  };
-};
-
 const checkpointStatement = {
   name: 'status-checkpoints',
-  text: 'select projection, topic, partition, next_offset as "nextOffset" from projection_checkpoint',
+  text: 'select projection, version, topic, partition, next_offset as "nextOffset" from projection_checkpoint',
+};
+
+const readTopicsIfPossible = async (
+  adapters: Adapters,
+  config: Config,
+  { kafkaBrokers }: Endpoints,
+): Promise<Pick<PipelineStatus, 'topics' | 'brokerTrouble'>> => {
+  try {
+    // The client would try again and again before it says that nobody is there.
+    await requireBrokers(kafkaBrokers, config);
+    return { topics: await readTopics(adapters, config), brokerTrouble: null };
+  } catch (error) {
+    return { topics: [], brokerTrouble: (error as Error).message };
+  }
 };
 
 const readTopics = async ({ database, kafka }: Adapters, config: Config): Promise<readonly TopicStatus[]> => {
   const checkpoints = await database.execute<{
     projection: string;
+    version: number;
     topic: string;
     partition: number;
     nextOffset: number;
@@ -123,15 +104,16 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
   const admin = await connectTopicAdmin(kafka);
   try {
     const consumed = projections(config).flatMap((topology) =>
-      topicsOf(topology).map((topic) => ({ projection: topology.name, topic })),
+      topicsOf(topology).map((topic) => ({ projection: topology.name, version: topology.version, topic })),
     );
     return await Promise.all(
-      consumed.map(async ({ projection, topic }) => {
+      consumed.map(async ({ projection, version, topic }) => {
         const partitions = (await admin.endOffsets(topic))
           .map(({ partition, offset }) => {
             const checkpoint = checkpoints.find(
               (candidate) =>
                 candidate.projection === projection &&
+                candidate.version === version &&
                 candidate.topic === topic &&
                 candidate.partition === partition,
             );
@@ -147,10 +129,16 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
   }
 };
 
+const readModels = ['product_statistic', 'product_trend', 'order_view', 'stock_level'];
+
 const readModelStatement = {
   name: 'status-read-models',
-  text: `
-    select 'product_statistic' as "table", count(*) as rows, max(updated_at) as "updatedAt" from product_statistic`,
+  text: readModels
+    .map(
+      (table) =>
+        `select '${table}' as "table", count(*) as rows, max(updated_at) as "updatedAt" from ${table}`,
+    )
+    .join(' union all '),
 };
 
 const readReadModels = (db: Database): Promise<PipelineStatus['readModels']> =>

@@ -15,7 +15,9 @@ import { createWriterSchemas, type WriterSchemas } from '../journal/writer-schem
 import { createOutboxAdmin } from '../outbox-admin/outbox-admin.ts';
 import type { Database } from '../postgres/database.ts';
 import { createQueries } from '../read-model/queries.ts';
+import { createRelayAdmin } from '../relay-admin/relay-admin.ts';
 import type { Adapters } from './adapters.ts';
+import { deadLetterAdminOf } from './dead-letter-admin.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
 
@@ -62,6 +64,8 @@ export const startApi = (options: {
       queries: createQueries(database),
       histories: createHistories(database, schemas),
       outbox: createOutboxAdmin(database),
+      relay: createRelayAdmin(database, config.relay),
+      deadLetters: deadLetterAdminOf(options.adapters, config),
       newCorrelationId: randomUUID,
       authenticate: options.access.authenticate,
       rateLimits: config.rateLimits,

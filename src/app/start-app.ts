@@ -6,6 +6,14 @@ import { listen } from '../http/listen.ts';
 import type { HealthChecks } from '../http/routes/health.ts';
 import { buildServer } from '../http/server.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
+import { measureHttp } from '../metrics/http-metrics.ts';
+import { createMetricRegistry } from '../metrics/metric-registry.ts';
+import { measureOutbox } from '../metrics/outbox-metrics.ts';
+import { measureProcess } from '../metrics/process-metrics.ts';
+import { measureRelay } from '../metrics/relay-metrics.ts';
+import { measureStreams } from '../metrics/streams-metrics.ts';
+import { readOutboxFigures } from '../relay/outbox-figures.ts';
+import { startStallWatch } from '../relay/stall/watch-stalls.ts';
 import { type Adapters, openAdapters } from './adapters.ts';
 import { prepareBroker, prepareDatabase } from './prepare.ts';
 import { startApi } from './start-api.ts';
@@ -46,6 +54,9 @@ export const startApp = async (options: {
 }): Promise<App> => {
   const { config, endpoints, role, access, log } = options;
   const adapters = openAdapters(config, endpoints, log);
+  const metrics = createMetricRegistry();
+  measureProcess(metrics);
+  measureOutbox(metrics, { read: () => readOutboxFigures(adapters.database), ...config.metrics });
   const parts: Part[] = [{ stop: () => adapters.database.close() }];
   const stop = async (): Promise<void> => {
     for (let part = parts.pop(); part; part = parts.pop()) await part.stop();
@@ -57,10 +68,31 @@ export const startApp = async (options: {
 
     const relay =
       role === 'all' || role === 'relay'
-        ? await startRelayRole({ adapters, databaseUrl: endpoints.databaseUrl, config, log })
+        ? await startRelayRole({
+            adapters,
+            databaseUrl: endpoints.databaseUrl,
+            config,
+            metrics: measureRelay(metrics),
+            log,
+          })
         : undefined;
     if (relay) parts.push(relay);
-    if (role === 'all' || role === 'projector') parts.push(await startProjector(adapters, config, log));
+    if (role === 'all' || role === 'projector') {
+      const observer = measureStreams(metrics);
+      parts.push(await startProjector({ adapters, redisUrl: endpoints.redisUrl, config, observer, log }));
+    }
+
+    // Whoever takes commands or relays has reason to say why events are late; one of them at a time does.
+    if (role !== 'projector') {
+      parts.push(
+        startStallWatch({
+          database: adapters.database,
+          settings: config.relay,
+          holder: adapters.processName,
+          log: log.child({ part: 'relay' }),
+        }),
+      );
+    }
 
     const api = access && startApi({ adapters, access, config, log, wakeRelay: () => relay?.wake() });
     if (api) parts.push(api);
@@ -71,6 +103,8 @@ export const startApp = async (options: {
       requestTimeoutMs: config.http.requestTimeoutMs,
       newRequestId: randomUUID,
       healthChecks: Object.assign({ database: pingOf(adapters) }, ...parts.map((part) => part.healthChecks)),
+      scrape: metrics.scrape,
+      observer: measureHttp(metrics),
       ...(api && { api: api.options }),
     });
     parts.push({ stop: async () => void (await server.close()) });

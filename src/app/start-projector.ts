@@ -1,67 +1,132 @@
 import type { Logger } from 'pino';
-import type { Envelope } from '../avro/envelope.ts';
 import type { Config } from '../config/settings.ts';
-import type { TopicName } from '../event-catalogue/topic-name.ts';
+import { appendDerived } from '../journal/append-derived.ts';
 import { createDeadLetterTopics } from '../kafka/dead-letter-topic.ts';
-import { createRecordSource } from '../kafka/record-consumer.ts';
 import { createRecordProducer } from '../kafka/record-producer.ts';
-import { productStatistic } from '../projections/product-statistic.ts';
+import { createRecordSource } from '../kafka/record-source.ts';
+import { OperatorError } from '../operator-error.ts';
+import { noProductCache } from '../product-cache/no-product-cache.ts';
+import { createRedisProductCache } from '../product-cache/redis-product-cache.ts';
+import { cataloguedEvent } from '../projections/rekeyed.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
-import { runTopology } from '../streams/run-topology.ts';
-import type { StreamOf, Topology } from '../streams/topology.ts';
+import type { StateStore, StreamsObserver } from '../streams/ports.ts';
+import { type RunningTopology, runTopology } from '../streams/run-topology.ts';
+import { type Topology, topicsOf } from '../streams/topology.ts';
 import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
-import { physicalTopic } from '../topics/topic-plan.ts';
+import { storeProjectionActions } from '../streams-postgres/store-projection-actions.ts';
+import { startHandledUpkeep } from '../streams-postgres/upkeep/handled-upkeep.ts';
+import { requireHandledRetention } from '../streams-postgres/upkeep/require-handled-retention.ts';
 import type { Adapters } from './adapters.ts';
+import { consumerGroupOf, eventActionsOf, projections } from './projections.ts';
+import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
 
-/** Every projection there is, over the topics as this system's broker calls them. */
-export const projections = (config: Config): readonly Topology[] => {
-  const envelopes = (name: TopicName): StreamOf<Envelope> => ({
-    topic: physicalTopic(config.topics.prefix, name),
+export interface ProjectorOptions {
+  readonly adapters: Adapters;
+  readonly redisUrl: string | undefined;
+  readonly config: Config;
+  readonly observer: StreamsObserver;
+  readonly log: Logger;
+  /** Instead of every projection there is. */
+  readonly topologies?: readonly Topology[];
+}
+
+/** Runs every projection in this process; others of its kind share the partitions. */
+export const startProjector = async (options: ProjectorOptions): Promise<Part> => {
+  const { adapters, config } = options;
+  const { database } = adapters;
+  const log = options.log.child({ part: 'projector' });
+  requireHandledRetention({
+    handledMs: config.streams.handledRetentionMs,
+    topicMs: config.topics.retentionMs,
+    dlqMs: config.topics.dlqRetentionMs,
   });
-  return [
-    productStatistic({
-      productViewEvents: envelopes('product-view-events'),
-      stockEvents: envelopes('stock-events'),
-    }),
-  ];
-};
-
-/** Consumer groups live on the broker beside other systems' topics, so they carry the same prefix. */
-export const consumerGroupOf = (config: Config, projection: string): string =>
-  `${config.topics.prefix}millrace-${projection}`;
-
-export const topicsOf = (topology: Topology): readonly string[] => [
-  ...new Set(topology.sources.map((source) => source.topic)),
-];
-
-export const startProjector = async (adapters: Adapters, config: Config, log: Logger): Promise<Part> => {
+  const cache = options.redisUrl
+    ? createRedisProductCache({
+        url: options.redisUrl,
+        prefix: config.topics.prefix,
+        connectTimeoutMs: config.redis.connectTimeoutMs,
+        log,
+      })
+    : noProductCache;
+  const topologies = options.topologies ?? chosen(projections(config, cache), config.streams.projections);
+  for (const topology of topologies)
+    await storeProjectionActions(database, topology, eventActionsOf(topology));
+  const upkeep = await startHandledUpkeep({ database, retentionMs: config.streams.handledRetentionMs, log });
   const producer = createRecordProducer(adapters.kafka, config.kafka);
-  const running = await Promise.all(
-    projections(config).map((topology) =>
-      runTopology({
-        topology,
-        source: createRecordSource(adapters.kafka, {
-          groupId: consumerGroupOf(config, topology.name),
-          topics: topicsOf(topology),
-          startFrom: config.streams.startFrom,
-          sessionTimeoutMs: config.streams.sessionTimeoutMs,
-          heartbeatIntervalMs: config.streams.heartbeatIntervalMs,
-          log: log.child({ part: 'projector', projection: topology.name }),
-        }),
-        decoder: createEnvelopeDecoder(adapters.registry),
-        store: createPostgresStateStore(adapters.database),
-        deadLetters: createDeadLetterTopics(producer),
-        settings: config.streams,
-        log: log.child({ part: 'projector' }),
-      }),
-    ),
+  const store = createPostgresStateStore({
+    database,
+    appendDerived: (tx, events) =>
+      appendDerived(
+        tx,
+        serviceName,
+        events.map((derived) => ({ ...derived, event: cataloguedEvent(derived) })),
+      ),
+  });
+  const running = await startAll(topologies, (topology) =>
+    run({ ...options, log, topologies }, topology, store, producer),
   );
   return {
-    failed: Promise.race(running.map((topology) => topology.failed)),
+    failed: Promise.race(running.map(({ failed }) => failed)),
     stop: async () => {
       await Promise.all(running.map((topology) => topology.stop()));
-      await producer.close();
+      await Promise.all([producer.close(), cache.close(), upkeep.stop()]);
     },
   };
+};
+
+/** A name that nobody has would leave a projection standing still without a word. */
+const chosen = (all: readonly Topology[], names: string): readonly Topology[] => {
+  if (names === 'all') return all;
+  return names.split(',').map((name) => {
+    const found = all.find((topology) => topology.name === name);
+    if (found) return found;
+    throw new OperatorError(`MILLRACE_PROJECTIONS names ${name}, which is no projection`, {
+      remedy: `There are ${all.map((topology) => topology.name).join(', ')}`,
+      exitCode: 2,
+    });
+  });
+};
+
+/** All of them, or none is left running. */
+const startAll = async (
+  topologies: readonly Topology[],
+  start: (topology: Topology) => Promise<RunningTopology>,
+): Promise<readonly RunningTopology[]> => {
+  const started = await Promise.allSettled(topologies.map(start));
+  const running = started.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []));
+  const failure = started.find((result) => result.status === 'rejected');
+  if (!failure) return running;
+  await Promise.all(running.map((topology) => topology.stop()));
+  throw failure.reason;
+};
+
+const run = (
+  { adapters, config, observer, log, topologies }: ProjectorOptions,
+  topology: Topology,
+  store: StateStore,
+  producer: ReturnType<typeof createRecordProducer>,
+): Promise<RunningTopology> => {
+  const { streams } = config;
+  const count = topologies?.length ?? projections(config).length;
+  return runTopology({
+    topology,
+    source: createRecordSource(adapters.kafka, {
+      groupId: consumerGroupOf(config, topology.name),
+      topics: topicsOf(topology),
+      ...streams,
+      queueBytesMax: Math.ceil(streams.queueBytesMax / count),
+      log: log.child({ projection: topology.name }),
+    }),
+    decoder: createEnvelopeDecoder(adapters.registry),
+    store,
+    deadLetters: createDeadLetterTopics(producer),
+    observer,
+    settings: {
+      ...streams,
+      handledIdsMax: Math.ceil(streams.handledIdsMax / count),
+      statesMax: Math.ceil(streams.statesMax / count),
+    },
+    log,
+  });
 };

@@ -4,19 +4,26 @@ import { DecodingError } from './decode-envelope.ts';
 const magicByte = 0;
 export const frameLength = 5;
 
-export const frame = (schemaId: number, payload: Buffer): Buffer => {
-  const framed = Buffer.allocUnsafe(frameLength + payload.length);
-  framed.writeUInt8(magicByte, 0);
-  framed.writeInt32BE(schemaId, 1);
-  payload.copy(framed, frameLength);
-  return framed;
+/** What stands before the Avro bytes of every record with this schema. */
+export const frameHeader = (schemaId: number): Buffer => {
+  const header = Buffer.alloc(frameLength);
+  header.writeUInt8(magicByte, 0);
+  header.writeInt32BE(schemaId, 1);
+  return header;
 };
 
-export const schemaIdOf = (framed: Buffer): number => {
-  if (framed.length < frameLength || framed.readUInt8(0) !== magicByte) {
+export const frame = (schemaId: number, payload: Buffer): Buffer =>
+  Buffer.concat([frameHeader(schemaId), payload]);
+
+export const schemaIdOf = (framed: Buffer): number => schemaIdWithin(framed, 0, framed.length);
+
+/** The same for a frame among other bytes. */
+export const schemaIdWithin = (bytes: Buffer, start: number, end: number): number => {
+  if (end - start < frameLength || bytes[start] !== magicByte) {
+    const first = end > start ? bytes[start] : 'none';
     throw new DecodingError(
-      `The record does not start with the ${frameLength}-byte schema header (${framed.length} bytes, first ${framed[0] ?? 'none'})`,
+      `The record does not start with the ${frameLength}-byte schema header (${end - start} bytes, first ${first})`,
     );
   }
-  return framed.readInt32BE(1);
+  return bytes.readInt32BE(start + 1);
 };

@@ -5,19 +5,29 @@ export class DecodingError extends Error {
   override readonly name = 'DecodingError';
 }
 
-type Resolver = ReturnType<Type['createResolver']>;
+export type Resolver = ReturnType<Type['createResolver']>;
 
 /** Decodes the whole buffer or fails: avsc itself answers a truncated or overlong buffer with a quiet −1 or nothing. */
-export const decodeEnvelope = (type: Type, bytes: Buffer, start = 0, resolver?: Resolver): Envelope => {
+export const decodeEnvelope = (type: Type, bytes: Buffer, start = 0, resolver?: Resolver): Envelope =>
+  decodeWithin(type, bytes, { start, end: bytes.length }, resolver) as Envelope;
+
+/** The same for bytes among others, which spares cutting them out. */
+export const decodeWithin = (
+  type: Type,
+  bytes: Buffer,
+  { start, end }: { readonly start: number; readonly end: number },
+  resolver?: Resolver,
+): unknown => {
   const { value, offset } = decodeAt(type, bytes, start, resolver);
-  if (offset !== bytes.length) {
+  if (offset !== end) {
+    const size = end - start;
     throw new DecodingError(
-      offset < 0
-        ? `The record ends in the middle of a ${type.name ?? 'value'} (${bytes.length} bytes)`
-        : `${bytes.length - offset} bytes are left after a ${type.name ?? 'value'}`,
+      offset < 0 || offset > end
+        ? `The record ends in the middle of a ${type.name ?? 'value'} (${size} bytes)`
+        : `${end - offset} bytes are left after a ${type.name ?? 'value'}`,
     );
   }
-  return value as Envelope;
+  return value;
 };
 
 const decodeAt = (

@@ -150,6 +150,16 @@ export interface ProductViewedV1 {
   readonly userId: string | null;
 }
 
+/** A record of a stream on its way to the partition of another key. */
+export interface RecordRekeyedV1 {
+  /** The step that sends it and waits for it: <projection>/<name> */
+  readonly through: string;
+  /** The other key */
+  readonly key: string;
+  /** The value of the record as JSON */
+  readonly value: string;
+}
+
 /** Somebody corrected the stock of a product. */
 export interface StockAdjustedV1 {
   /** The product */
@@ -205,6 +215,7 @@ export interface EventDataByFile {
   readonly 'product-registered.v1.avsc': ProductRegisteredV1;
   readonly 'product-registered.v2.avsc': ProductRegisteredV2;
   readonly 'product-viewed.v1.avsc': ProductViewedV1;
+  readonly 'record-rekeyed.v1.avsc': RecordRekeyedV1;
   readonly 'stock-adjusted.v1.avsc': StockAdjustedV1;
   readonly 'stock-depleted.v1.avsc': StockDepletedV1;
   readonly 'stock-released.v1.avsc': StockReleasedV1;

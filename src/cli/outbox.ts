@@ -1,4 +1,3 @@
-import { hostname, userInfo } from 'node:os';
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { OperatorError } from '../operator-error.ts';
 import type { DropOutcome } from '../outbox-admin/drop-event.ts';
@@ -14,8 +13,9 @@ import {
 import type { ImportReport } from '../outbox-admin/import-backup.ts';
 import { createOutboxAdmin, type OutboxAdmin } from '../outbox-admin/outbox-admin.ts';
 import type { RetryReport, RetrySelection } from '../outbox-admin/retry-events.ts';
+import { operatorHere } from './operator-here.ts';
 import { describeEvents, describeShown } from './outbox-tables.ts';
-import { withServers } from './session.ts';
+import { withDatabase } from './session.ts';
 import { table } from './table.ts';
 
 /** Exit code for a check that has found something. */
@@ -43,14 +43,11 @@ export const outboxCommand = (): Command =>
     .addCommand(dropCommand())
     .addCommand(importCommand());
 
-const onOutbox = <T>(kind: 'looking' | 'working', routine: (outbox: OutboxAdmin) => Promise<T>): Promise<T> =>
-  withServers(kind, ({ adapters }) => routine(createOutboxAdmin(adapters.database)));
+const onOutbox = <T>(routine: (outbox: OutboxAdmin) => Promise<T>): Promise<T> =>
+  withDatabase(({ database }) => routine(createOutboxAdmin(database)));
 
 const print = (json: boolean | undefined, value: unknown, text: () => string): void =>
   console.log(json ? JSON.stringify(value, null, 2) : text());
-
-/** Who is at the keyboard, for the audit. */
-const operatorHere = (): string => `cli:${userInfo().username}@${hostname()}`;
 
 const aggregateArgument = (text: string): AggregateRef => {
   const aggregate = parseAggregateRef(text);
@@ -89,7 +86,7 @@ const listCommand = (name: 'pending' | 'failed' | 'dead', describes: string): Co
     .option('--limit <N>', 'at most so many, oldest first', limitArgument, listLimitDefault)
     .option('--json', 'as JSON')
     .action(({ aggregate, type, limit, json, check }: ListOptions) =>
-      onOutbox('looking', async (outbox) => {
+      onOutbox(async (outbox) => {
         const filter: EventFilter = { aggregate, eventType: type, limit };
         const events = await outbox[name](filter);
         print(json, { events }, () => describeEvents(events, { kind: name, limit, now: new Date() }));
@@ -103,7 +100,7 @@ const showCommand = (): Command =>
     .argument('<id>', 'its number in the outbox or its event id', eventArgument)
     .option('--json', 'as JSON')
     .action((ref: EventRef, { json }: { json?: boolean }) =>
-      onOutbox('looking', async (outbox) => {
+      onOutbox(async (outbox) => {
         const event = await outbox.show(ref);
         if (!event) {
           throw new OperatorError('The journal has no such event', {
@@ -134,7 +131,7 @@ const retryCommand = (): Command =>
     .option('--json', 'as JSON')
     .action(async (options: RetryOptions) => {
       const selection = selectionOf(options);
-      const report = await onOutbox('working', (outbox) =>
+      const report = await onOutbox((outbox) =>
         outbox.retry(selection, { who: operatorHere(), dryRun: options.dryRun ?? false }),
       );
       print(options.json, report, () => describeRetry(report));
@@ -173,7 +170,7 @@ const dropCommand = (): Command =>
     .option('--dry-run', 'only say what would be missed, which is what it does without --yes')
     .option('--json', 'as JSON')
     .action(async ({ id, yes, json }: DropOptions) => {
-      const outcome = await onOutbox('working', (outbox) =>
+      const outcome = await onOutbox((outbox) =>
         outbox.drop(id, { who: operatorHere(), dryRun: yes !== true }),
       );
       print(json, outcome, () => describeDrop(outcome));
@@ -200,7 +197,7 @@ const importCommand = (): Command =>
     .option('--dry-run', 'only say what would be imported')
     .option('--json', 'as JSON')
     .action(async (file: string, { dryRun, json }: { dryRun?: boolean; json?: boolean }) => {
-      const report = await onOutbox('working', (outbox) =>
+      const report = await onOutbox((outbox) =>
         outbox.importBackup(file, { who: operatorHere(), dryRun: dryRun ?? false }),
       );
       print(json, report, () => describeImport(report));

@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { configCommand } from './config.ts';
+import { dlqCommand } from './dlq.ts';
 import { migrateCommand } from './migrate.ts';
 import { outboxCommand } from './outbox.ts';
 import { relayCommand } from './relay.ts';
@@ -7,6 +8,7 @@ import { resetCommand } from './reset.ts';
 import { schemasCommand } from './schemas.ts';
 import { statusCommand } from './status.ts';
 import { topicsCommand } from './topics.ts';
+import { topologiesCommand } from './topologies.ts';
 import { upCommand } from './up.ts';
 
 export const buildProgram = (): Command => {
@@ -23,6 +25,8 @@ export const buildProgram = (): Command => {
     schemasCommand(),
     relayCommand(),
     outboxCommand(),
+    dlqCommand(),
+    topologiesCommand(),
     resetCommand(),
   ]) {
     program.addCommand(command);

@@ -1,5 +1,5 @@
 import type { DomainEvent } from '../domain/domain-event.ts';
-import type { AggregateType } from '../event-catalogue/event-catalogue.ts';
+import type { AggregateType, JournalStreamType } from '../event-catalogue/event-catalogue.ts';
 import type { LoadedStream } from '../journal/load-streams.ts';
 import type { StreamId } from '../journal/seal-event.ts';
 import { type AggregateStates, aggregates, deciderOf } from './aggregates.ts';
@@ -13,7 +13,7 @@ interface Held {
   readonly snapshotVersion: number;
 }
 
-export const streamKey = ({ aggregateType, aggregateId }: StreamId): string =>
+export const streamKey = ({ aggregateType, aggregateId }: StreamId<JournalStreamType>): string =>
   `${aggregateType}/${aggregateId}`;
 
 /** The aggregates of one batch in memory: each command sees what the ones before it have decided. */

@@ -14,6 +14,13 @@ export const relaySettings = {
     values: ['cursor', 'wal'],
     describes: 'Where the relay reads the outbox: the table by snapshots, or the write-ahead log',
   }),
+  shards: integer({
+    variable: 'RELAY_SHARDS',
+    fallback: 1,
+    min: 1,
+    max: 64,
+    describes: 'Relays at work at once, on a new system; later: millrace relay reshard',
+  }),
   headers: oneOf({
     variable: 'RELAY_HEADERS',
     fallback: 'cloudevents',
@@ -90,6 +97,14 @@ export const relaySettings = {
     max: 600_000,
     describes: 'Longest time a retry relay that stopped answering keeps others waiting',
   }),
+  suspectAfterDeaths: integer({
+    variable: 'RELAY_SUSPECT_AFTER_DEATHS',
+    fallback: 3,
+    min: 1,
+    max: 100,
+    describes:
+      'Relays that end at the same place before its events are tried one by one, and tries of one that do',
+  }),
   breakerWindowCalls: integer({
     variable: 'RELAY_BREAKER_WINDOW_CALLS',
     fallback: 10,
@@ -124,6 +139,20 @@ export const relaySettings = {
     min: 1,
     max: 100,
     describes: 'Sends that must succeed before the circuit closes',
+  }),
+  stallAfterMs: integer({
+    variable: 'RELAY_STALL_AFTER_MS',
+    fallback: 5000,
+    min: 100,
+    max: 3_600_000,
+    describes: 'Age from which on an event that is not published counts as late, and is explained',
+  }),
+  slotLagBytesMax: integer({
+    variable: 'RELAY_SLOT_LAG_BYTES_MAX',
+    fallback: 1_000_000_000,
+    min: 1_000_000,
+    max: 1_000_000_000_000_000,
+    describes: 'Log that PostgreSQL may keep for the relay (RELAY_SOURCE=wal) before it is told of',
   }),
   leaseMs: integer({
     variable: 'RELAY_LEASE_MS',

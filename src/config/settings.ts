@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { authSettings, httpSettings, rateLimitsSettings } from './http-settings.ts';
 import { relaySettings } from './relay-settings.ts';
 import { integer, oneOf, oneOfNumbers, optionalBrokers, optionalUrl, type Setting, text } from './setting.ts';
+import { streamsSettings } from './streams-settings.ts';
 
 const day_ms = 24 * 60 * 60 * 1000;
 
@@ -96,6 +97,13 @@ export const settings = {
       max: 3_600_000,
       describes: 'Time one statement may take',
     }),
+    idleTransactionTimeoutMs: integer({
+      variable: 'DATABASE_IDLE_TRANSACTION_TIMEOUT_MS',
+      fallback: 10_000,
+      min: 1000,
+      max: 3_600_000,
+      describes: 'Time a process may leave a transaction without a statement before its locks are taken from it',
+    }),
   },
   kafka: {
     brokers: optionalBrokers({ variable: 'KAFKA_BROKERS', describes: 'Kafka bootstrap brokers' }),
@@ -113,10 +121,11 @@ export const settings = {
       max: 300_000,
       describes: 'Time one request to a broker may take',
     }),
+    // At least once: kafkajs refuses every record of a producer that is to be idempotent and may not try again.
     retriesMax: integer({
       variable: 'KAFKA_RETRIES_MAX',
       fallback: 3,
-      min: 0,
+      min: 1,
       max: 100,
       describes: 'Times a request is tried again',
     }),
@@ -218,6 +227,15 @@ export const settings = {
       describes: 'Copies of each partition; never more than there are brokers',
     }),
   },
+  deadLetters: {
+    replaysMax: integer({
+      variable: 'DLQ_REPLAYS_MAX',
+      fallback: 5,
+      min: 1,
+      max: 1000,
+      describes: 'Times one record is replayed from the dead letters for one projection, unless forced',
+    }),
+  },
   registry: {
     url: optionalUrl({
       variable: 'SCHEMA_REGISTRY_URL',
@@ -252,44 +270,32 @@ export const settings = {
       protocols: ['redis:', 'rediss:'],
       describes: 'Redis for caches; without it the cache lives in the process',
     }),
+    connectTimeoutMs: integer({
+      variable: 'REDIS_CONNECT_TIMEOUT_MS',
+      fallback: 2000,
+      min: 100,
+      max: 120_000,
+      describes: 'Time to reach Redis',
+    }),
   },
   relay: relaySettings,
-  streams: {
-    pollRecordsMax: integer({
-      variable: 'STREAMS_POLL_RECORDS_MAX',
-      fallback: 1000,
-      min: 1,
-      max: 100_000,
-      describes: 'Records folded into one transaction',
-    }),
-    sessionTimeoutMs: integer({
-      variable: 'STREAMS_SESSION_TIMEOUT_MS',
-      fallback: 30_000,
-      min: 6000,
-      max: 300_000,
-      describes: 'Silence after which a consumer is taken for dead',
-    }),
-    heartbeatIntervalMs: integer({
-      variable: 'STREAMS_HEARTBEAT_INTERVAL_MS',
-      fallback: 10_000,
-      min: 100,
-      max: 100_000,
-      describes: 'Pause between two signs of life',
-    }),
-    startFrom: oneOf({
-      variable: 'STREAMS_START_FROM',
-      fallback: 'earliest',
-      values: ['earliest', 'latest'],
-      describes: 'Where a projection without a checkpoint starts',
-    }),
-    retryDelayMs: integer({
-      variable: 'STREAMS_RETRY_DELAY_MS',
-      fallback: 1000,
-      min: 1,
+  metrics: {
+    intervalMs: integer({
+      variable: 'METRICS_OUTBOX_INTERVAL_MS',
+      fallback: 5000,
+      min: 0,
       max: 600_000,
-      describes: 'Pause before a batch is tried again',
+      describes: 'Shortest time between two looks at the outbox for /metrics',
+    }),
+    timeoutMs: integer({
+      variable: 'METRICS_OUTBOX_TIMEOUT_MS',
+      fallback: 2000,
+      min: 10,
+      max: 60_000,
+      describes: 'Time the outbox has to answer for /metrics before its figures are left out',
     }),
   },
+  streams: streamsSettings,
 } as const satisfies Record<string, Record<string, Setting<unknown>>>;
 
 export type Settings = typeof settings;

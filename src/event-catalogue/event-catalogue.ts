@@ -1,13 +1,18 @@
 import type { DomainEvent } from '../domain/domain-event.ts';
+import type { RecordRekeyed } from './record-rekeyed.ts';
 import type { TopicName } from './topic-name.ts';
 
-export type EventName = DomainEvent['type'];
-export type EventOf<Name extends EventName> = Extract<DomainEvent, { type: Name }>;
+/** What can travel: the facts of the business, and what streams send to themselves. */
+export type CataloguedEvent = DomainEvent | RecordRekeyed;
+export type EventName = CataloguedEvent['type'];
+export type EventOf<Name extends EventName> = Extract<CataloguedEvent, { type: Name }>;
 export type AggregateType = 'Product' | 'ProductView' | 'Order' | 'Payment' | 'Like';
+/** Derived events have streams of their own, one each: they take no part in anybody's decisions. */
+export type JournalStreamType = AggregateType | 'Derived';
 
-interface CatalogueEntry<Event extends DomainEvent> {
+interface CatalogueEntry<Event extends CataloguedEvent> {
   readonly eventType: `loopers.${string}.${string}.v${number}`;
-  readonly aggregateType: AggregateType;
+  readonly aggregateType: JournalStreamType;
   readonly topic: TopicName;
   readonly partitionKey: (event: Event) => string;
   /** File in `avro/` with the record that the envelope carries as its data. */
@@ -73,6 +78,13 @@ export const eventCatalogue = {
   },
   LikeCreated: { ...onLike, eventType: 'loopers.like.created.v1', schemaFile: 'like-created.v1.avsc' },
   LikeCanceled: { ...onLike, eventType: 'loopers.like.canceled.v1', schemaFile: 'like-canceled.v1.avsc' },
+  RecordRekeyed: {
+    aggregateType: 'Derived',
+    topic: 'rekeyed-events',
+    partitionKey: ({ key }) => key,
+    eventType: 'loopers.record.rekeyed.v1',
+    schemaFile: 'record-rekeyed.v1.avsc',
+  },
 } as const satisfies { readonly [Name in EventName]: CatalogueEntry<EventOf<Name>> };
 
 export type EventType = (typeof eventCatalogue)[EventName]['eventType'];
@@ -87,7 +99,7 @@ const byEventType = new Map<string, EventName>(
 export const eventNameOf = (eventType: string): EventName | undefined => byEventType.get(eventType);
 
 /** The table's entries differ in the event they take; this is the one place that looks through that. */
-export const partitionKeyOf = (event: DomainEvent): string => {
-  const entry = eventCatalogue[event.type] as CatalogueEntry<DomainEvent>;
+export const partitionKeyOf = (event: CataloguedEvent): string => {
+  const entry = eventCatalogue[event.type] as CatalogueEntry<CataloguedEvent>;
   return entry.partitionKey(event);
 };

@@ -6,7 +6,9 @@ import type { ApiPorts } from './api-ports.ts';
 import { readCommandHeaders } from './command-request.ts';
 import { createFailedLogins } from './failed-logins.ts';
 import { limitCommandRates, type RateLimits } from './rate-limits.ts';
+import { adminDeadLetterRoutes } from './routes/admin-dead-letters.ts';
 import { adminOutboxRoutes } from './routes/admin-outbox.ts';
+import { adminRelayRoutes } from './routes/admin-relay.ts';
 import { likeRoutes } from './routes/likes.ts';
 import { orderRoutes } from './routes/orders.ts';
 import { paymentRoutes } from './routes/payments.ts';
@@ -26,7 +28,15 @@ export const api = async (server: FastifyInstance, options: ApiOptions): Promise
   controlAccess(server, { authenticate, failedLogins });
   limitCommandRates(server, rateLimits);
   readCommandHeaders(server, { requireIfMatch });
-  for (const routes of [productRoutes, likeRoutes, orderRoutes, paymentRoutes, adminOutboxRoutes]) {
+  for (const routes of [
+    productRoutes,
+    likeRoutes,
+    orderRoutes,
+    paymentRoutes,
+    adminOutboxRoutes,
+    adminRelayRoutes,
+    adminDeadLetterRoutes,
+  ]) {
     await server.register(routes, ports);
   }
 };

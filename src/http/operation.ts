@@ -7,6 +7,8 @@ export const tags = {
   Orders: 'From basket to paid or canceled',
   Payments: 'Money for orders',
   Outbox: 'What did not get to Kafka, and what to do about it; for operators',
+  Relay: 'The way from the outbox to Kafka; for operators',
+  DeadLetters: 'What projections could not process, and what to do about it; for operators',
   Health: 'For whoever runs this',
 } as const;
 

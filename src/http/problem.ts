@@ -1,4 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox';
+import { Refusals } from './admin-dead-letter-schemas.ts';
 import { AmountSchema, IdSchema, LargeInteger } from './schemas.ts';
 
 interface ProblemKind {
@@ -84,6 +85,9 @@ export const problemTable = {
   },
   'if-match-required': { status: 428, title: 'Say with If-Match which version you saw' },
 
+  // What operators ask for
+  'not-possible-now': { status: 409, title: 'It cannot be done as things are; the detail says what to do' },
+
   // Products
   'product-unknown': { status: 404, title: 'There is no such product' },
   'product-already-registered': {
@@ -138,6 +142,19 @@ export const problemTable = {
     status: 409,
     title: 'This event only waits behind an earlier one: retry or drop that one',
     members: { firstId: LargeInteger },
+  },
+
+  // Records that projections could not process
+  'dead-letter-unknown': { status: 404, title: 'There is no such dead letter, or not any more' },
+  'dead-letters-refused': {
+    status: 409,
+    title: 'Nothing can be done about some of these letters, so nothing was',
+    members: { refused: Refusals },
+  },
+  'dead-letters-busy': {
+    status: 409,
+    title: 'Somebody else is replaying or dropping dead letters; try again',
+    headers: soon,
   },
 
   // What went wrong here

@@ -3,10 +3,12 @@ import type { Logger } from 'pino';
 import { type ApiOptions, api } from './api.ts';
 import { handleEveryRequest } from './every-request.ts';
 import { takeJsonBodies } from './json-bodies.ts';
+import { type HttpObserver, observeRequests } from './observe-requests.ts';
 import { serveDocument } from './openapi/docs-page.ts';
 import { describeRoutes } from './openapi/document.ts';
 import { answerClientErrors, answerErrorsWithProblems, answerFrameworkError } from './problem-responses.ts';
 import { type HealthChecks, healthRoutes } from './routes/health.ts';
+import { metricsRoutes, type Scrape } from './routes/metrics.ts';
 
 export interface ServerOptions {
   readonly log: Logger;
@@ -14,7 +16,9 @@ export interface ServerOptions {
   readonly requestTimeoutMs: number;
   readonly newRequestId: () => string;
   readonly healthChecks: HealthChecks;
-  /** Absent in processes that only relay or project: those answer for their health and nothing else. */
+  readonly scrape: Scrape;
+  readonly observer: HttpObserver;
+  /** Absent in processes that only relay or project: those answer for their health, with their figures, and nothing else. */
   readonly api?: ApiOptions;
 }
 
@@ -45,8 +49,10 @@ export const buildServer = (options: ServerOptions): FastifyInstance => {
   answerErrorsWithProblems(server);
   takeJsonBodies(server);
   describeRoutes(server);
+  observeRequests(server, options.observer);
   handleEveryRequest(server);
   void server.register(healthRoutes, { checks: options.healthChecks });
+  void server.register(metricsRoutes, { scrape: options.scrape });
   if (options.api) {
     void server.register(serveDocument);
     void server.register(api, options.api);

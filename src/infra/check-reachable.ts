@@ -62,6 +62,15 @@ const checkKafka = async (
   return { variable: 'KAFKA_BROKERS', shown: brokers.join(','), reason: reasons[0] ?? 'no broker is named' };
 };
 
+/** For whoever wants to know soon that the brokers are away. */
+export const requireBrokers = async (brokers: readonly string[], config: Config): Promise<void> => {
+  const failure = await checkKafka(brokers, config.kafka.connectTimeoutMs);
+  if (!failure) return;
+  throw new OperatorError(`The brokers ${failure.shown} cannot be used: ${failure.reason}`, {
+    remedy: 'Start them, or correct KAFKA_BROKERS',
+  });
+};
+
 const checkRegistry = async (url: string, timeoutMs: number): Promise<Unreachable | undefined> => {
   const reason = await reasonAgainst(async () => {
     const status = await httpStatus(`${url.replace(/\/+$/, '')}/subjects`, { timeoutMs });

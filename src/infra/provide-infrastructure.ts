@@ -24,6 +24,11 @@ export interface ProvideOptions {
   readonly env?: NodeJS.ProcessEnv;
 }
 
+export interface AttachOptions extends Partial<ProvideOptions> {
+  /** Of the servers that are named, only the database has to answer. */
+  readonly onlyDatabaseAnswers?: boolean;
+}
+
 export interface ProvidedInfrastructure extends Infrastructure {
   /** The embedded servers that run as children of this process, by name; empty when none do. */
   readonly servers: ReadonlyMap<string, ManagedServer>;
@@ -62,19 +67,44 @@ export const provideInfrastructure = async (
 /** The servers that run already, for commands that only look; starts nothing. */
 export const attachInfrastructure = async (
   config: Config,
-  options: Partial<ProvideOptions> = {},
+  options: AttachOptions = {},
 ): Promise<Infrastructure> => {
-  const { docker = composeProvider() } = options;
+  const { docker = composeProvider(), onlyDatabaseAnswers = false } = options;
   const plan = planInfrastructure(config);
+  const mustAnswer = (named: NamedServers): NamedServers => (onlyDatabaseAnswers ? databaseOf(named) : named);
   if (plan.kind === 'external') {
-    await checkReachable(plan.endpoints, config);
+    await checkReachable(mustAnswer(plan.endpoints), config);
     return external(plan.endpoints);
   }
   const running =
     plan.kind === 'docker' ? await docker.findRunning() : findRunningStack(config.infra.dataDir);
   if (running === undefined) throw nothingRuns(config, plan.kind);
-  await checkReachable(plan.named, config);
+  await checkReachable(mustAnswer(plan.named), config);
   return { ...external(complete(plan.named, running)), origin: plan.kind };
+};
+
+const databaseOf = ({ databaseUrl }: Pick<NamedServers, 'databaseUrl'>): NamedServers => ({
+  databaseUrl,
+  kafkaBrokers: undefined,
+  schemaRegistryUrl: undefined,
+  redisUrl: undefined,
+});
+
+/** Only the database, for commands that have to work while the brokers do not; starts nothing. */
+export const attachDatabase = async (
+  config: Config,
+  options: Partial<ProvideOptions> = {},
+): Promise<string> => {
+  const { docker = composeProvider() } = options;
+  const { url } = config.database;
+  if (url !== undefined) {
+    await checkReachable(databaseOf({ databaseUrl: url }), config);
+    return url;
+  }
+  const kind = config.infra.mode === 'docker' ? 'docker' : 'embedded';
+  const running = kind === 'docker' ? await docker.findRunning() : findRunningStack(config.infra.dataDir);
+  if (running?.databaseUrl === undefined) throw nothingRuns(config, kind);
+  return running.databaseUrl;
 };
 
 const nothingRuns = (config: Config, kind: 'docker' | 'embedded'): OperatorError => {

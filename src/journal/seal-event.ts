@@ -1,11 +1,16 @@
 import { encodeEnvelope } from '../avro/encode-envelope.ts';
 import { envelopeSchemaOf } from '../avro/envelope-schema.ts';
-import type { DomainEvent } from '../domain/domain-event.ts';
-import { type AggregateType, eventCatalogue, partitionKeyOf } from '../event-catalogue/event-catalogue.ts';
+import {
+  type AggregateType,
+  type CataloguedEvent,
+  eventCatalogue,
+  type JournalStreamType,
+  partitionKeyOf,
+} from '../event-catalogue/event-catalogue.ts';
 import { contentHash } from './content-hash.ts';
 
-export interface StreamId {
-  readonly aggregateType: AggregateType;
+export interface StreamId<Type extends JournalStreamType = AggregateType> {
+  readonly aggregateType: Type;
   readonly aggregateId: string;
 }
 
@@ -18,9 +23,9 @@ export interface CommandContext {
 
 export interface EventToSeal {
   readonly eventId: string;
-  readonly stream: StreamId;
+  readonly stream: StreamId<JournalStreamType>;
   readonly version: number;
-  readonly event: DomainEvent;
+  readonly event: CataloguedEvent;
   readonly occurredAt: Date;
   readonly source: string;
   readonly context: CommandContext;
@@ -31,7 +36,7 @@ export interface SealedEvent {
   readonly eventId: string;
   readonly eventType: string;
   readonly source: string;
-  readonly stream: StreamId;
+  readonly stream: StreamId<JournalStreamType>;
   readonly version: number;
   readonly partitionKey: string;
   readonly requestId: string;

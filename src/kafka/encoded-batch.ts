@@ -1,5 +1,5 @@
+import { batchHeaderSize } from './batch-layout.ts';
 import {
-  batchHeaderSize,
   encodeRecordBatch,
   type OutgoingRecord,
   type ProducerState,

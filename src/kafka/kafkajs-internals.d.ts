@@ -14,6 +14,8 @@ declare module 'kafkajs/src/protocol/encoder.js' {
     readonly buffer: Buffer;
     writeInt16(value: number): this;
     writeInt32(value: number): this;
+    writeInt8(value: number): this;
+    writeInt64(value: number | string): this;
     writeString(value: string | null): this;
     writeBytes(value: Buffer): this;
   }
@@ -79,4 +81,30 @@ declare module 'kafkajs/src/protocol/recordBatch/crc32C/index.js' {
 declare module 'kafkajs/src/producer/partitioners/default/murmur2.js' {
   const murmur2: (key: Buffer | string) => number;
   export default murmur2;
+}
+
+declare module 'kafkajs/src/protocol/requests/fetch/v11/response.js' {
+  interface Answer {
+    readonly responses: readonly {
+      readonly topicName: string;
+      readonly partitions: readonly {
+        readonly partition: number;
+        readonly errorCode: number;
+        readonly lastStableOffset: string;
+        readonly abortedTransactions: readonly {
+          readonly producerId: string;
+          readonly firstOffset: string;
+        }[];
+        readonly messages: readonly {
+          readonly offset: string;
+          readonly timestamp: string;
+          readonly key: Buffer | null;
+          readonly value: Buffer | null;
+          readonly headers: Readonly<Record<string, Buffer | null | readonly (Buffer | null)[]>>;
+        }[];
+      }[];
+    }[];
+  }
+  const response: { decode(answer: Buffer): Promise<Answer> };
+  export default response;
 }

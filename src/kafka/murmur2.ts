@@ -1,11 +1,12 @@
 const seed = 0x9747b28c;
 const mix = 0x5bd1e995;
 
-/** The hash by which Kafka's Java client chooses a key's partition, over the first `length` bytes. */
-export const murmur2 = (bytes: Uint8Array, length: number): number => {
+/** The hash by which Kafka's Java client chooses a key's partition, over the bytes from `start` to `end`. */
+export const murmur2 = (bytes: Uint8Array, start: number, end: number): number => {
+  const length = end - start;
   let hash = seed ^ length;
-  const whole = length & ~3;
-  for (let i = 0; i < whole; i += 4) {
+  const whole = start + (length & ~3);
+  for (let i = start; i < whole; i += 4) {
     let word =
       (bytes[i] as number) |
       ((bytes[i + 1] as number) << 8) |
@@ -15,7 +16,7 @@ export const murmur2 = (bytes: Uint8Array, length: number): number => {
     word ^= word >>> 24;
     hash = Math.imul(hash, mix) ^ Math.imul(word, mix);
   }
-  const rest = length - whole;
+  const rest = end - whole;
   if (rest === 3) hash ^= (bytes[whole + 2] as number) << 16;
   if (rest >= 2) hash ^= (bytes[whole + 1] as number) << 8;
   if (rest >= 1) hash = Math.imul(hash ^ (bytes[whole] as number), mix);

@@ -11,17 +11,17 @@ export interface RoundLimits {
   readonly roundBytesMax: number;
 }
 
-/** Puts the records of one topic into batches by their key's partition, in their order, cut where a batch is full. */
+/** Puts the records of one topic into batches by partition, in their order, cut where a batch is full. */
 const cutIntoBatches = (
   topic: string,
   records: readonly OutgoingRecord[],
-  options: { partitionOf: (key: OutgoingRecord['key']) => number; batchBytesMax: number },
+  options: { partitionOf: Partitioner; batchBytesMax: number },
 ): readonly EncodedBatch[] => {
   const batches: EncodedBatch[] = [];
   const open: (EncodedBatch | undefined)[] = [];
   for (let position = 0; position < records.length; position++) {
     const record = records[position] as OutgoingRecord;
-    const partition = options.partitionOf(record.key);
+    const partition = options.partitionOf(record);
     const size = sizeOfRecord(record);
     let batch = open[partition];
     if (batch === undefined || (batch.length > 0 && batch.bytesWith(size) > options.batchBytesMax)) {
@@ -36,7 +36,7 @@ const cutIntoBatches = (
 
 export const planRounds = (
   records: ReadonlyMap<string, readonly OutgoingRecord[]>,
-  partitioners: (topic: string) => (key: OutgoingRecord['key']) => number,
+  partitioners: (topic: string) => Partitioner,
   limits: RoundLimits,
 ): readonly Round[] => {
   const rounds: { batches: EncodedBatch[]; bytes: number }[] = [];
@@ -66,20 +66,24 @@ const roundWith = (round: { bytes: number } | undefined, batch: EncodedBatch): n
 /** Keys' bytes are needed for a moment only. */
 let scratch = Buffer.allocUnsafeSlow(1024);
 
-/** As the Java client and kafkajs choose: by the key's hash, and in turn where there is no key. */
-export const createPartitioner = (partitions: number): ((key: OutgoingRecord['key']) => number) => {
+export type Partitioner = (record: OutgoingRecord) => number;
+
+/** As the Java client and kafkajs choose: by the key's hash, and in turn where there is no key; unless the record names one. */
+export const createPartitioner = (partitions: number): Partitioner => {
   let turn = 0;
-  return (key) => {
-    if (key === null) return turn++ % partitions;
-    return positive(hashOf(key)) % partitions;
+  return (record) => {
+    if ('bytes' in record)
+      return positive(murmur2(record.bytes, record.keyStart, record.keyEnd)) % partitions;
+    if (record.partition !== undefined) return record.partition;
+    return record.key === null ? turn++ % partitions : positive(hashOf(record.key)) % partitions;
   };
 };
 
 const positive = (hash: number): number => hash & 0x7fff_ffff;
 
 const hashOf = (key: Buffer | string): number => {
-  if (typeof key !== 'string') return murmur2(key, key.length);
+  if (typeof key !== 'string') return murmur2(key, 0, key.length);
   // No character takes more than three bytes per unit of length.
   if (key.length * 3 > scratch.length) scratch = Buffer.allocUnsafeSlow(key.length * 3);
-  return murmur2(scratch, scratch.write(key, 0, 'utf8'));
+  return murmur2(scratch, 0, scratch.write(key, 0, 'utf8'));
 };

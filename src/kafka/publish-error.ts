@@ -121,7 +121,8 @@ const causesOf = function* (error: unknown): Generator<Error> {
   }
 };
 
-const namesOf = (error: unknown): readonly string[] =>
+/** What went wrong by Kafka's names and kafkajs's, whatever it is wrapped in. */
+export const namesOf = (error: unknown): readonly string[] =>
   [...causesOf(error)].flatMap((cause) =>
     'type' in cause && typeof cause.type === 'string' ? [cause.type, cause.name] : [cause.name],
   );

@@ -1,3 +1,19 @@
+import {
+  batchHeaderSize,
+  checksumAt,
+  checksumFrom,
+  countAt,
+  firstSequenceAt,
+  firstTimestampAt,
+  lastOffsetDeltaAt,
+  lengthAt,
+  lengthCountsFrom,
+  magicAt,
+  magicOfBatches,
+  maxTimestampAt,
+  producerEpochAt,
+  producerIdAt,
+} from './batch-layout.ts';
 import { crc32c } from './crc32c.ts';
 import {
   countHeaders,
@@ -6,15 +22,46 @@ import {
   sizeOfHeaders,
   writeHeaders,
 } from './header-block.ts';
-import { sizeOfBytes, sizeOfVarint, writeBytes, writeVarint } from './wire-format.ts';
+import {
+  sizeOfBytes,
+  sizeOfVarint,
+  uuidTextSize,
+  writeBytes,
+  writeUuidText,
+  writeVarint,
+} from './wire-format.ts';
 
-export interface OutgoingRecord {
+/** What many records have in common, encoded already. */
+export interface RecordShape {
+  /** Stands before each value. */
+  readonly valuePrefix: Buffer | undefined;
+  readonly sharedHeaders: HeaderBlock | undefined;
+}
+
+export interface RecordInParts {
   readonly key: Buffer | string | null;
   readonly value: Buffer | null;
+  /** Where it has to go, whatever its key says; without it the key decides. */
+  readonly partition?: number;
   /** What this record shares with many others, already encoded; comes before the record's own headers. */
-  readonly sharedHeaders?: HeaderBlock;
-  readonly headers?: RecordHeaders;
+  readonly sharedHeaders?: HeaderBlock | undefined;
+  readonly headers?: RecordHeaders | undefined;
 }
+
+/** A record whose parts stand in a buffer together with others: nothing is made of it before it is written. */
+export interface RecordInPlace {
+  readonly bytes: Buffer;
+  readonly keyStart: number;
+  readonly keyEnd: number;
+  readonly valueStart: number;
+  readonly valueEnd: number;
+  /** Where the 16 bytes begin that become the last of the shared headers, where those end with a UUID. */
+  readonly uuidStart: number;
+  readonly shape: RecordShape;
+  readonly headers: RecordHeaders | undefined;
+}
+
+export type OutgoingRecord = RecordInParts | RecordInPlace;
 
 /** What the broker tells repeated batches by. */
 export interface ProducerState {
@@ -23,42 +70,37 @@ export interface ProducerState {
   readonly firstSequence: number;
 }
 
-/**
- * Format version 2, the only one Kafka 4 takes:
- * base offset 8 · length 4 · leader epoch 4 · magic 1 · checksum 4 · attributes 2 · last offset delta 4 ·
- * first timestamp 8 · largest timestamp 8 · producer id 8 · producer epoch 2 · first sequence 4 · count 4 · records
- */
-export const batchHeaderSize = 61;
-const lengthAt = 8;
-const lengthCountsFrom = 12;
-const magicAt = 16;
-const checksumAt = 17;
-const checksumFrom = 21;
-const lastOffsetDeltaAt = 23;
-const firstTimestampAt = 27;
-const maxTimestampAt = 35;
-const producerIdAt = 43;
-const producerEpochAt = 51;
-const firstSequenceAt = 53;
-const countAt = 57;
-
 /** Attributes and timestamp delta of a record, one zero byte each: all records of a batch have the batch's timestamp. */
 const recordPrefixSize = 2;
 
 /** A record's size without its own length and its place in the batch, which is not known yet. */
-export const sizeOfRecord = ({ key, value, headers, sharedHeaders }: OutgoingRecord): number => {
+export const sizeOfRecord = (record: OutgoingRecord): number => {
+  const size =
+    'bytes' in record
+      ? sizeOfLength(record.keyEnd - record.keyStart) + sizeOfLength(sizeOfFramedValue(record))
+      : sizeOfBytes(record.key) + sizeOfBytes(record.value);
+  const { headers } = record;
+  const shared = sharedHeadersOf(record);
   let count = 0;
-  let size = recordPrefixSize + sizeOfBytes(key) + sizeOfBytes(value);
-  if (sharedHeaders) {
-    count += sharedHeaders.count;
-    size += sharedHeaders.bytes.length;
+  let headersSize = 0;
+  if (shared) {
+    count += shared.count;
+    headersSize += shared.bytes.length + (shared.endsWithUuid ? uuidTextSize : 0);
   }
   if (headers) {
     count += countHeaders(headers);
-    size += sizeOfHeaders(headers);
+    headersSize += sizeOfHeaders(headers);
   }
-  return size + sizeOfVarint(count);
+  return recordPrefixSize + size + sizeOfVarint(count) + headersSize;
 };
+
+const sharedHeadersOf = (record: OutgoingRecord): HeaderBlock | undefined =>
+  'bytes' in record ? record.shape.sharedHeaders : record.sharedHeaders;
+
+const sizeOfLength = (length: number): number => sizeOfVarint(length) + length;
+
+const sizeOfFramedValue = ({ valueStart, valueEnd, shape }: RecordInPlace): number =>
+  (shape.valuePrefix?.length ?? 0) + valueEnd - valueStart;
 
 /** What a record of that size takes at that place of a batch. */
 export const sizeInBatch = (recordSize: number, place: number): number => {
@@ -83,7 +125,7 @@ export const encodeRecordBatch = (content: BatchContent): Buffer => {
   const batch = Buffer.allocUnsafeSlow(bytes);
   batch.fill(0, 0, batchHeaderSize);
   batch.writeInt32BE(bytes - lengthCountsFrom, lengthAt);
-  batch[magicAt] = 2;
+  batch[magicAt] = magicOfBatches;
   batch.writeInt32BE(positions.length - 1, lastOffsetDeltaAt);
   batch.writeBigInt64BE(BigInt(timestampMs), firstTimestampAt);
   batch.writeBigInt64BE(BigInt(timestampMs), maxTimestampAt);
@@ -99,18 +141,40 @@ export const encodeRecordBatch = (content: BatchContent): Buffer => {
 };
 
 const writeRecord = (batch: Buffer, record: OutgoingRecord, place: number, offset: number): number => {
-  const { key, value, headers, sharedHeaders } = record;
+  const { headers } = record;
   batch[offset] = 0;
   batch[offset + 1] = 0;
   let at = writeVarint(batch, place, offset + recordPrefixSize);
-  at = writeBytes(batch, key, at);
-  at = writeBytes(batch, value, at);
-  at = writeVarint(batch, (sharedHeaders?.count ?? 0) + (headers ? countHeaders(headers) : 0), at);
-  if (sharedHeaders) {
-    batch.set(sharedHeaders.bytes, at);
-    at += sharedHeaders.bytes.length;
+  at = 'bytes' in record ? writeInPlace(batch, record, at) : writeParts(batch, record, at);
+  const shared = sharedHeadersOf(record);
+  at = writeVarint(batch, (shared?.count ?? 0) + (headers ? countHeaders(headers) : 0), at);
+  if (shared) {
+    batch.set(shared.bytes, at);
+    at += shared.bytes.length;
+    if (shared.endsWithUuid) at = writeUuidOf(batch, record, at);
   }
   return headers ? writeHeaders(batch, headers, at) : at;
+};
+
+const writeParts = (batch: Buffer, { key, value }: RecordInParts, offset: number): number =>
+  writeBytes(batch, value, writeBytes(batch, key, offset));
+
+const writeInPlace = (batch: Buffer, record: RecordInPlace, offset: number): number => {
+  const { bytes, keyStart, keyEnd, valueStart, valueEnd } = record;
+  const { valuePrefix } = record.shape;
+  let at = writeVarint(batch, keyEnd - keyStart, offset);
+  // Keys are short: the call into Node would cost more than the copy.
+  for (let from = keyStart; from < keyEnd; from++) batch[at++] = bytes[from] as number;
+  at = writeVarint(batch, sizeOfFramedValue(record), at);
+  if (valuePrefix)
+    for (let from = 0; from < valuePrefix.length; from++) batch[at++] = valuePrefix[from] as number;
+  return at + bytes.copy(batch, at, valueStart, valueEnd);
+};
+
+const writeUuidOf = (batch: Buffer, record: OutgoingRecord, offset: number): number => {
+  if (!('bytes' in record))
+    throw new Error('The shared headers end with a UUID that the record does not have');
+  return writeUuidText(batch, record.bytes, { from: record.uuidStart, to: offset });
 };
 
 export const sealRecordBatch = (batch: Buffer, state: ProducerState): void => {

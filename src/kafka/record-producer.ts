@@ -6,9 +6,17 @@ import { letBrokersTakeEncodedBatches } from './produce-encoded-batches.ts';
 import { PublishError, toPublishError, type UnacknowledgedRecords } from './publish-error.ts';
 import type { OutgoingRecord } from './record-batch.ts';
 
-export type { OutgoingRecord } from './record-batch.ts';
+export type { OutgoingRecord, RecordInParts } from './record-batch.ts';
+
+/** Records that are encoded already, as far as that could be done before their turn; to be sent once or not at all. */
+export interface PreparedSend {
+  /** As `send` of the producer. */
+  send(): Promise<void>;
+}
 
 export interface RecordProducer {
+  /** Does the work on records now, so that they can go at once when their turn has come. */
+  prepare(batches: ReadonlyMap<string, readonly OutgoingRecord[]>): PreparedSend;
   /**
    * Resolves when every replica that must have them has the records; order within a topic and key is kept, also between
    * sends that overlap: when one fails, those waiting behind it with records for the same topic fail too.
@@ -19,7 +27,7 @@ export interface RecordProducer {
 }
 
 export interface RecordProducerOptions {
-  /** How many sends may be encoded at the same time, one on the wire and the others ready to follow. */
+  /** Requests that kafkajs may have under way; an idempotent producer never has more than one for a broker. */
   readonly inFlightMax: number;
   readonly requestTimeoutMs: number;
   readonly batchBytesMax?: number;
@@ -143,24 +151,34 @@ export const createRecordProducer = (kafka: Kafka, options: RecordProducerOption
     }
   };
 
+  const prepare = (records: Sending['records']): PreparedSend => {
+    const sending: Sending = { records };
+    if (isEmpty(records)) return { send: () => Promise.resolve() };
+    // The first send of all has to ask for the topics first.
+    if (isPlannable(sending)) encode(plan(sending)[0]);
+    return {
+      send: () => {
+        const before = lastSent;
+        waiting.add(sending);
+        const sent = before.then(() => attempt(sending));
+        lastSent = sent.catch(() => undefined);
+        return sent;
+      },
+    };
+  };
+
   return {
-    send: (records) => {
-      if (records.values().every(({ length }) => length === 0)) return Promise.resolve();
-      const sending: Sending = { records };
-      const before = lastSent;
-      waiting.add(sending);
-      // What waits is encoded while the one before it is on the wire.
-      if (waiting.size < options.inFlightMax && isPlannable(sending)) encode(plan(sending)[0]);
-      const sent = before.then(() => attempt(sending));
-      lastSent = sent.catch(() => undefined);
-      return sent;
-    },
+    prepare,
+    send: (records) => prepare(records).send(),
     close: async () => {
       await lastSent;
       await disconnect();
     },
   };
 };
+
+const isEmpty = (records: Sending['records']): boolean =>
+  records.values().every(({ length }) => length === 0);
 
 const encode = (round: Round | undefined): void => {
   for (const batch of round ?? []) batch.encode();

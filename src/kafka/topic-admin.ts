@@ -1,4 +1,6 @@
-import kafkajs, { type Admin, type Kafka } from 'kafkajs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import kafkajs, { type Admin, type ITopicMetadata, type Kafka } from 'kafkajs';
+import { namesOf } from './publish-error.ts';
 
 // A CommonJS module: Node does not see this one among its named exports.
 const { ConfigResourceTypes } = kafkajs;
@@ -70,7 +72,8 @@ const createTopics = async (admin: Admin, topics: readonly TopicToApply[]): Prom
   if (topics.length === 0) return;
   // Answers false when somebody else created them in between, which is just as well.
   await admin.createTopics({
-    waitForLeaders: true,
+    timeout: createTimeoutMs,
+    waitForLeaders: false,
     topics: topics.map((topic) => ({
       topic: topic.topic,
       numPartitions: topic.partitions,
@@ -78,6 +81,31 @@ const createTopics = async (admin: Admin, topics: readonly TopicToApply[]): Prom
       configEntries: configEntries(topic),
     })),
   });
+  await readMetadata(
+    admin,
+    topics.map(({ topic }) => topic),
+  );
+};
+
+const createTimeoutMs = 30_000;
+const metadataTimeoutMs = 60_000;
+const metadataPollMs = 100;
+
+/** A topic that was just made is not known to every broker at once, and its partitions get leaders a moment later. */
+const passing: ReadonlySet<string> = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE']);
+
+/** Of topics that are there, or will be in a moment. kafkajs waits for leaders, but not until brokers know of a topic. */
+const readMetadata = async (admin: Admin, topics: string[]): Promise<readonly ITopicMetadata[]> => {
+  const deadline = Date.now() + metadataTimeoutMs;
+  for (;;) {
+    try {
+      return (await admin.fetchTopicMetadata({ topics })).topics;
+    } catch (error) {
+      const isPassing = namesOf(error).some((name) => passing.has(name));
+      if (!isPassing || Date.now() > deadline) throw error;
+    }
+    await sleep(metadataPollMs);
+  }
 };
 
 const describeTopics = async (
@@ -87,17 +115,15 @@ const describeTopics = async (
   const all = new Set(await admin.listTopics());
   const present = topics.filter((topic) => all.has(topic));
   if (present.length === 0) return new Map();
-  const [{ topics: metadata }, { resources }] = await Promise.all([
-    admin.fetchTopicMetadata({ topics: present }),
-    admin.describeConfigs({
-      includeSynonyms: false,
-      resources: present.map((name) => ({
-        type: ConfigResourceTypes.TOPIC,
-        name,
-        configNames: ['retention.ms', 'min.insync.replicas'],
-      })),
-    }),
-  ]);
+  const metadata = await readMetadata(admin, present);
+  const { resources } = await admin.describeConfigs({
+    includeSynonyms: false,
+    resources: present.map((name) => ({
+      type: ConfigResourceTypes.TOPIC,
+      name,
+      configNames: ['retention.ms', 'min.insync.replicas'],
+    })),
+  });
   const configOf = (topic: string, name: string): number => {
     const resource = resources.find((candidate) => candidate.resourceName === topic);
     return Number(resource?.configEntries.find((entry) => entry.configName === name)?.configValue);

@@ -60,3 +60,24 @@ export const writeBytes = (target: Buffer, bytes: Buffer | string | null, offset
   target.set(bytes, at);
   return at + bytes.length;
 };
+
+export const uuidTextSize = 36;
+
+const hexDigits = Buffer.from('0123456789abcdef');
+const hyphen = 0x2d;
+
+/** The text of a UUID from its 16 bytes, without a string in between. */
+export const writeUuidText = (
+  target: Buffer,
+  bytes: Buffer,
+  place: { readonly from: number; readonly to: number },
+): number => {
+  let at = place.to;
+  for (let i = 0; i < 16; i++) {
+    if (i === 4 || i === 6 || i === 8 || i === 10) target[at++] = hyphen;
+    const byte = bytes[place.from + i] as number;
+    target[at++] = hexDigits[byte >> 4] as number;
+    target[at++] = hexDigits[byte & 0xf] as number;
+  }
+  return at;
+};

@@ -1,8 +1,8 @@
 import { topicOf } from '../event-catalogue/upcasters.ts';
+import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database, SqlRunner } from '../postgres/database.ts';
 import { type EventRef, refValues } from './event-selection.ts';
 import { eventColumns, type OutboxEvent } from './outbox-event.ts';
-import { writeAudit } from './write-audit.ts';
 
 export type DropOutcome =
   | {

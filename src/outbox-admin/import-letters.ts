@@ -1,9 +1,9 @@
+import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database, SqlRunner } from '../postgres/database.ts';
 import { type DeadLetter, letterToJson } from '../relay/dead-letters.ts';
 import { storeFailedRows } from '../relay/store-failed-rows.ts';
 import type { EventState } from './outbox-event.ts';
 import { parseLetter } from './parse-letter.ts';
-import { writeAudit } from './write-audit.ts';
 
 export interface ImportedLine {
   readonly line: number;

@@ -1,12 +1,14 @@
 import { OperatorError } from '../operator-error.ts';
 import type { SqlRunner } from '../postgres/database.ts';
-import { ForeignCursor, loadOutboxCursor } from '../relay/outbox-cursor.ts';
+import { loadPositions, type ShardPosition } from '../relay/load-positions.ts';
+import { ForeignCursor } from '../relay/outbox-cursor.ts';
+import { inShard, type Shard, statementSuffix } from '../relay/shard.ts';
 import type { EventFilter } from './event-selection.ts';
 import type { OutboxEvent } from './outbox-event.ts';
 
 // Found through the index on tx_id as the relay does it: the view would walk the whole journal for the same answer.
-const statement = {
-  name: 'list-pending-events',
+const statement = (shard: Shard) => ({
+  name: `list-pending-events${statementSuffix(shard)}`,
   text: `
     with missing as (
       select id from outbox where tx_id >= pg_snapshot_xmax($1::pg_snapshot)
@@ -22,26 +24,38 @@ const statement = {
       and ($4::text is null or aggregate_type = $4 and aggregate_id = $5)
       and ($6::text is null or event_type = $6)
       and not exists (select from outbox_failed where outbox_id = outbox.id)
+      ${inShard(shard)}
     order by id
     limit $7`,
-};
+});
 
 /** Committed events that the relay has not come to yet; oldest first. */
 export const listPendingEvents = async (
   db: SqlRunner,
-  { aggregate, eventType, limit }: EventFilter,
+  filter: EventFilter,
 ): Promise<readonly OutboxEvent[]> => {
-  const { from, to, lastId } = await loadOutboxCursor(db).catch(explainForeignCursor);
-  return db.execute<OutboxEvent>(statement, [
-    from,
-    to,
-    lastId,
+  const positions = await loadPositions(db).catch(explainForeignCursor);
+  const byShard = await Promise.all(positions.map((position) => listOfShard(db, position, filter)));
+  return byShard
+    .flat()
+    .toSorted((a, b) => a.id - b.id)
+    .slice(0, filter.limit);
+};
+
+const listOfShard = (
+  db: SqlRunner,
+  { shard, cursor }: ShardPosition,
+  { aggregate, eventType, limit }: EventFilter,
+): Promise<readonly OutboxEvent[]> =>
+  db.execute<OutboxEvent>(statement(shard), [
+    cursor.from,
+    cursor.to,
+    cursor.lastId,
     aggregate?.aggregateType ?? null,
     aggregate?.aggregateId ?? null,
     eventType ?? null,
     limit,
   ]);
-};
 
 const explainForeignCursor = (error: unknown): never => {
   if (!(error instanceof ForeignCursor)) throw error;

@@ -1,6 +1,6 @@
+import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database } from '../postgres/database.ts';
 import { type AggregateRef, type EventRef, refValues } from './event-selection.ts';
-import { writeAudit } from './write-audit.ts';
 
 /** Whose events go out again: one aggregate, the aggregate of one event, or everything. */
 export type RetrySelection = { readonly aggregate: AggregateRef } | { readonly event: EventRef } | 'all';
@@ -64,10 +64,13 @@ const holdAgainStatement = {
     on conflict (outbox_id) do nothing`,
 };
 
+// One that ended processes is still tried alone.
 const putBackStatement = {
   name: 'put-failed-rows-back',
   text: `
-    update outbox_failed set retry_count = 0, next_retry_at = clock_timestamp(), dead_at = null
+    update outbox_failed
+    set retry_count = 0, unanswered_count = least(unanswered_count, 1), next_retry_at = clock_timestamp(),
+        dead_at = null
     where outbox_id = any ($1::bigint[])`,
 };
 

@@ -11,7 +11,8 @@ export const listenTo = (options: {
   url: string;
   channel: string;
   connectTimeoutMs: number;
-  onNotify: () => void;
+  /** With what was sent along; with nothing when something may have been missed. */
+  onNotify: (payload?: string) => void;
   log: Logger;
 }): { stop(): Promise<void> } => {
   const { url, channel, connectTimeoutMs, onNotify, log } = options;
@@ -35,7 +36,7 @@ export const listenTo = (options: {
       });
     });
     await connection.connect();
-    connection.on('notification', onNotify);
+    connection.on('notification', ({ payload }) => onNotify(payload));
     await connection.query(`listen ${pg.escapeIdentifier(channel)}`);
     // What was told before the connection stood may have been missed.
     onNotify();

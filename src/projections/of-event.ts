@@ -1,10 +1,20 @@
-import type { Envelope } from '../avro/envelope.ts';
+import type { EventEnvelope } from '../avro/envelope.ts';
 import { type EventName, type EventOf, eventCatalogue } from '../event-catalogue/event-catalogue.ts';
+import type { StreamOf } from '../streams/kstream.ts';
 
-/** Keeps the envelopes of one event, which TypeScript then knows to carry its data. */
-export const ofEvent =
-  <Name extends EventName>(name: Name) =>
-  (
-    envelope: Envelope,
-  ): envelope is Envelope<Omit<EventOf<Name>, 'type'> & Readonly<Record<string, unknown>>> =>
-    envelope.type === eventCatalogue[name].eventType;
+/** A topic of the catalogue, as this system's broker calls it. */
+export type EnvelopeStream = StreamOf<EventEnvelope>;
+
+/** An envelope that TypeScript knows to carry one event's data. */
+export type EnvelopeOf<Name extends EventName> = EventEnvelope<
+  Omit<EventOf<Name>, 'type'> & Readonly<Record<string, unknown>>
+>;
+
+/** Keeps the envelopes of one event. The function bears the event's name, which descriptions show. */
+export const ofEvent = <Name extends EventName>(
+  name: Name,
+): ((envelope: EventEnvelope) => envelope is EnvelopeOf<Name>) => {
+  const { eventType } = eventCatalogue[name];
+  const keep = (envelope: EventEnvelope): envelope is EnvelopeOf<Name> => envelope.type === eventType;
+  return Object.defineProperty(keep, 'name', { value: name });
+};

@@ -1,7 +1,7 @@
-import type { Envelope } from '../avro/envelope.ts';
-import type { CounterTable, StreamOf, Topology } from '../streams/topology.ts';
-import { topology } from '../streams/topology.ts';
-import { ofEvent } from './of-event.ts';
+import type { CounterTable } from '../streams/tables.ts';
+import { type Topology, topology } from '../streams/topology.ts';
+import { type EnvelopeStream, ofEvent } from './of-event.ts';
+import { oncePerOrder, product, soldItems, soldProduct } from './of-product.ts';
 
 const statistic = {
   table: 'product_statistic',
@@ -10,26 +10,45 @@ const statistic = {
 } as const satisfies CounterTable;
 
 export interface ProductStatisticSources {
-  readonly productViewEvents: StreamOf<Envelope>;
-  readonly stockEvents: StreamOf<Envelope>;
+  readonly stockEvents: EnvelopeStream;
+  readonly likeEvents: EnvelopeStream;
+  readonly orderEvents: EnvelopeStream;
+  readonly viewEvents: EnvelopeStream;
 }
 
-/** How often each product was seen; a product that nobody has looked at yet has a row of zeros. */
-export const productStatistic = ({ productViewEvents, stockEvents }: ProductStatisticSources): Topology =>
-  topology('product-statistic', (t) => {
-    t.stream(stockEvents)
-      .filter(ofEvent('ProductRegistered'))
-      .groupBy((event) => event.data.productId)
-      .toRow(statistic);
+/** Likes, sales and views of each product. A product that nobody has looked at yet has a row of zeros. */
+export const productStatistic = (from: ProductStatisticSources): Topology =>
+  topology(
+    {
+      name: 'product-statistic',
+      version: 1,
+      onFailure: { retries: 3, backoffMs: 100, afterRetries: 'skip-record' },
+    },
+    (t) => {
+      t.stream(from.stockEvents).filter(ofEvent('ProductRegistered')).groupBy(product).toRow(statistic);
 
-    t.stream(productViewEvents)
-      .filter(ofEvent('ProductViewed'))
-      .groupBy((event) => event.data.productId)
-      .count(statistic, 'view_count', {
-        once: (event) => ({
-          aggregateType: event.aggregateType,
-          aggregateId: event.aggregateId,
-          action: 'VIEW_COUNT_INCREASED',
-        }),
-      });
-  });
+      const likes = t.stream(from.likeEvents);
+      likes
+        .filter(ofEvent('LikeCreated'))
+        .groupBy(product)
+        .count(statistic, 'like_count', { action: 'LIKE_COUNT_INCREASED' });
+      likes
+        .filter(ofEvent('LikeCanceled'))
+        .groupBy(product)
+        .sum(statistic, 'like_count', () => -1, { action: 'LIKE_COUNT_DECREASED' });
+
+      t.stream(from.orderEvents)
+        .filter(ofEvent('OrderPaid'))
+        .flatMap(soldItems)
+        .groupBy(soldProduct)
+        .sum(statistic, 'sales_count', ({ quantity }) => quantity, {
+          action: 'SALES_COUNT_INCREASED',
+          once: oncePerOrder,
+        });
+
+      t.stream(from.viewEvents)
+        .filter(ofEvent('ProductViewed'))
+        .groupBy(product)
+        .count(statistic, 'view_count', { action: 'VIEW_COUNT_INCREASED' });
+    },
+  );

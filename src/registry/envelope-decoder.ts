@@ -1,65 +1,95 @@
-import type { Type } from 'avsc';
-import { schemaIdOf } from '../avro/confluent-frame.ts';
+import { frameLength, schemaIdWithin } from '../avro/confluent-frame.ts';
 import { DecodingError } from '../avro/decode-envelope.ts';
-import type { DecodedBatch, PoisonRecord, RecordDecoder } from '../streams/ports.ts';
-import type { RawBatch, RawRecord } from '../streams/record-source.ts';
-import type { StreamRecord } from '../streams/topology.ts';
-import { isUnreadable, readFramed } from './read-framed-envelope.ts';
-import { type SchemaRegistry, UnknownSchemaId } from './schema-registry.ts';
+import type { EventReader } from '../avro/read-envelope.ts';
+import type { RecordDecoder } from '../streams/ports.ts';
+import type {
+  DecodedBatch,
+  DecodedRecord,
+  RawBatch,
+  RawRecord,
+  UndecodableRecord,
+} from '../streams/record.ts';
+import { EventReaders, NoReader } from './event-readers.ts';
+import type { SchemaRegistry } from './schema-registry.ts';
+import { uuidOf } from './uuid.ts';
 
-/** Decodes a batch: the registry is asked once per schema id, the records themselves are decoded without waiting. */
-export const createEnvelopeDecoder = (registry: SchemaRegistry): RecordDecoder => ({
-  decode: async (batch) => {
-    const writers = await resolveWriters(registry, batch);
-    const records: StreamRecord<unknown>[] = [];
-    const poison: PoisonRecord[] = [];
-    for (const record of batch.records) {
-      try {
-        records.push(decodeRecord(batch, record, writers));
-      } catch (error) {
-        if (!isUnreadable(error)) throw error;
-        poison.push({ record, error });
-      }
-    }
-    return { records, poison } satisfies DecodedBatch;
-  },
-});
-
-type Writers = ReadonlyMap<number, Type | UnknownSchemaId>;
-
-const resolveWriters = async (registry: SchemaRegistry, batch: RawBatch): Promise<Writers> => {
-  const ids = new Set(batch.records.flatMap((record) => readableSchemaId(record)));
-  const writers = await Promise.all(
-    [...ids].map(async (id): Promise<[number, Type | UnknownSchemaId]> => {
-      try {
-        return [id, await registry.writerType(id)];
-      } catch (error) {
-        if (error instanceof UnknownSchemaId) return [id, error];
-        throw error;
-      }
-    }),
-  );
-  return new Map(writers);
-};
-
-const readableSchemaId = ({ value }: RawRecord): readonly number[] => {
-  try {
-    return value ? [schemaIdOf(value)] : [];
-  } catch {
-    return [];
-  }
-};
-
-const decodeRecord = (batch: RawBatch, record: RawRecord, writers: Writers): StreamRecord<unknown> => {
-  if (!record.value) throw new DecodingError('The record has no value');
-  const writer = writers.get(schemaIdOf(record.value));
-  if (!writer || writer instanceof UnknownSchemaId)
-    throw writer ?? new DecodingError('The record has no schema');
+/**
+ * Decodes a batch in one go: the registry is asked once per schema, and records are decoded where they lie. When the
+ * registry does not answer, the batch is decoded up to the first record that needs it.
+ */
+export const createEnvelopeDecoder = (
+  registry: SchemaRegistry,
+  options: { readonly clock?: () => number } = {},
+): RecordDecoder => {
+  const readers = new EventReaders(registry, options.clock);
   return {
-    topic: batch.topic,
-    partition: batch.partition,
-    offset: record.offset,
-    key: record.key?.toString('utf8') ?? null,
-    value: readFramed(record.value, writer),
+    decode: async (batch) => {
+      const decoded: Decoded[] = [];
+      while (decodeKnown(batch.records, decoded, readers) < batch.records.length) {
+        const trouble = await readers.ask(schemaIdsFrom(batch.records, decoded.length));
+        if (trouble && !isNextKnown(batch.records, decoded.length, readers)) {
+          return stoppedAfter(decoded, batch, trouble);
+        }
+      }
+      const { topic, partition, reading, fromOffset, nextOffset } = batch;
+      return { topic, partition, reading, fromOffset, records: decoded, nextOffset };
+    },
   };
+};
+
+type Decoded = DecodedRecord | UndecodableRecord;
+
+/** Decodes on until a record's schema is not known yet; answers with how many records are decoded then. */
+const decodeKnown = (records: readonly RawRecord[], decoded: Decoded[], readers: EventReaders): number => {
+  for (let index = decoded.length; index < records.length; index++) {
+    const raw = records[index] as RawRecord;
+    try {
+      const reader = readers.find(schemaIdOf(raw));
+      if (reader === undefined) return index;
+      decoded.push(decodeRecord(raw, reader));
+    } catch (error) {
+      // Nothing is asked here: whatever was thrown is about the bytes, and would be thrown again.
+      decoded.push({ raw, error: error as Error });
+    }
+  }
+  return records.length;
+};
+
+const decodeRecord = (raw: RawRecord, reader: EventReader | NoReader): DecodedRecord => {
+  if (reader instanceof NoReader) throw reader.reason;
+  const value = reader(raw.bytes, raw.valueStart + frameLength, raw.valueEnd);
+  const id = uuidOf(value.id);
+  if (id === undefined) throw new DecodingError(`The event's id is no UUID: ${value.id.slice(0, 64)}`);
+  return { raw, key: raw.key?.toString('utf8') ?? null, value, id, timeMs: value.time };
+};
+
+const schemaIdOf = (raw: RawRecord): number => {
+  if (raw.damage) throw raw.damage;
+  if (raw.valueStart < 0) throw new DecodingError('The record has no value');
+  return schemaIdWithin(raw.bytes, raw.valueStart, raw.valueEnd);
+};
+
+/** Asked for at once, at most. */
+const schemaIdsMax = 1000;
+
+/** What the rest of the batch needs, so that it is asked for at once. */
+const schemaIdsFrom = (records: readonly RawRecord[], start: number): ReadonlySet<number> => {
+  const ids = new Set<number>();
+  for (let index = start; index < records.length && ids.size < schemaIdsMax; index++) {
+    try {
+      ids.add(schemaIdOf(records[index] as RawRecord));
+    } catch {
+      // No schema is needed to find it undecodable.
+    }
+  }
+  return ids;
+};
+
+const isNextKnown = (records: readonly RawRecord[], index: number, readers: EventReaders): boolean =>
+  readers.find(schemaIdOf(records[index] as RawRecord)) !== undefined;
+
+const stoppedAfter = (decoded: readonly Decoded[], batch: RawBatch, stopped: Error): DecodedBatch => {
+  const { topic, partition, reading, fromOffset } = batch;
+  const next = batch.records[decoded.length] as RawRecord;
+  return { topic, partition, reading, fromOffset, records: decoded, nextOffset: next.offset, stopped };
 };

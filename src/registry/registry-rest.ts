@@ -9,6 +9,8 @@ export interface RegistryRest {
   judge(subject: string, schemaJson: string): Promise<RegistryVerdict>;
   /** The schemas of a subject, oldest first; none where there is no such subject. */
   versions(subject: string): Promise<readonly string[]>;
+  /** Whether there is a schema of that id, of whatever kind. */
+  hasSchema(schemaId: number): Promise<boolean>;
 }
 
 export interface RegistryVerdict {
@@ -93,8 +95,15 @@ export const connectRegistryRest = ({ url, requestTimeoutMs }: RegistryAccess): 
   return {
     setCompatibility: async (subject, policy) => {
       const path = `/config/${encodeURIComponent(subject)}`;
-      const known = await ask<{ compatibilityLevel?: string }>('GET', path);
-      if (known?.compatibilityLevel !== policy) await ask('PUT', path, { compatibility: policy });
+      const isSet = async (): Promise<boolean> =>
+        (await ask<{ compatibilityLevel?: string }>('GET', path))?.compatibilityLevel === policy;
+      if (await isSet()) return;
+      try {
+        await ask('PUT', path, { compatibility: policy });
+      } catch (error) {
+        // Processes that start together ask for the same; a registry may refuse all but the first.
+        if (!(await isSet())) throw error;
+      }
     },
     judge: async (subject, schemaJson) => {
       const path = `/compatibility/subjects/${encodeURIComponent(subject)}/versions/latest?verbose=true`;
@@ -110,6 +119,10 @@ export const connectRegistryRest = ({ url, requestTimeoutMs }: RegistryAccess): 
         numbers.map((number) => ask<{ schema: string }>('GET', `${path}/${number}`)),
       );
       return found.flatMap((version) => (version ? [version.schema] : []));
+    },
+    hasSchema: async (schemaId) => {
+      const found = await ask<{ schema?: unknown }>('GET', `/schemas/ids/${schemaId}`);
+      return typeof found?.schema === 'string';
     },
   };
 };

@@ -3,11 +3,21 @@ import type { Type } from 'avsc';
 import { parseSchema } from '../avro/parse-schema.ts';
 import type { CompatibilityPolicy } from '../schema-evolution/compatibility-policy.ts';
 import { IncompatibleSchema, refusalReasons } from './incompatible-schema.ts';
-import { connectRegistryRest, type RegistryAccess, splitCredentials } from './registry-rest.ts';
+import {
+  connectRegistryRest,
+  type RegistryAccess,
+  type RegistryRest,
+  splitCredentials,
+} from './registry-rest.ts';
 
 /** The registry answered that it does not have what was asked for: trying again will not help. */
 export class UnknownSchemaId extends Error {
   override readonly name = 'UnknownSchemaId';
+}
+
+/** The registry has something under that id, but not an Avro schema: that does not change either. */
+export class UnusableSchema extends Error {
+  override readonly name = 'UnusableSchema';
 }
 
 export interface SchemaRegistry {
@@ -57,19 +67,45 @@ export const connectSchemaRegistry = (
     idOf: (subject, schemaJson) =>
       remember(ids, `${subject} ${schemaJson}`, () => register(subject, schemaJson)),
     writerType: (schemaId) =>
-      remember(types, schemaId, async () => {
-        try {
-          const type = (await client.getSchema(schemaId)) as unknown as Type;
-          // Read again by our own rules: the library's type believes every promise that bytes make.
-          return parseSchema(JSON.stringify(type.schema({ exportAttrs: true })));
-        } catch (cause) {
-          if (statusOf(cause) === 404) {
-            throw new UnknownSchemaId(`The registry has no schema ${schemaId}`, { cause });
-          }
-          throw cause;
-        }
-      }),
+      remember(types, schemaId, () =>
+        within(options.requestTimeoutMs, findWriterType({ client, rest }, schemaId)),
+      ),
   };
+};
+
+const findWriterType = async (
+  { client, rest }: { client: Client; rest: RegistryRest },
+  schemaId: number,
+): Promise<Type> => {
+  try {
+    const type = (await client.getSchema(schemaId)) as unknown as Type;
+    // Read again by our own rules: the library's type believes every promise that bytes make.
+    return parseSchema(JSON.stringify(type.schema({ exportAttrs: true })));
+  } catch (cause) {
+    if (statusOf(cause) === 404) {
+      throw new UnknownSchemaId(`The registry has no schema ${schemaId}`, { cause });
+    }
+    // What goes wrong on the way has a status, a connection that was refused too; but any server may answer with a page.
+    if (statusOf(cause) === undefined && (await rest.hasSchema(schemaId))) {
+      const what = (cause as Error).message;
+      throw new UnusableSchema(`The registry's schema ${schemaId} cannot be used: ${what}`, { cause });
+    }
+    throw cause;
+  }
+};
+
+/** The library waits for an answer as long as it takes. */
+const within = async <T>(timeMs: number, answer: Promise<T>): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<never>((_, reject) => {
+    const failure = new Error(`The registry did not answer within ${timeMs} ms`);
+    timer = setTimeout(() => reject(failure), timeMs);
+  });
+  try {
+    return await Promise.race([answer, over]);
+  } finally {
+    clearTimeout(timer);
+  }
 };
 
 /** One question at a time per key; an answer is kept, a failure is not. */

@@ -16,6 +16,17 @@ export interface BreakerChange {
   readonly to: BreakerState;
 }
 
+/** Nothing may be sent for now. Whoever meets it is as much in trouble as before, and knows no more of why. */
+export class CircuitOpen extends Error {
+  override readonly name = 'CircuitOpen';
+  readonly waitMs: number;
+
+  constructor(waitMs: number) {
+    super('The circuit to Kafka is open');
+    this.waitMs = waitMs;
+  }
+}
+
 /**
  * Keeps the relay from hammering brokers that are in trouble. Asked before each send, told the result after it. Libraries
  * offer one trial call; the specification wants several, and a hand-moved clock makes this testable.

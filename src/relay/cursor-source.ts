@@ -8,6 +8,7 @@ import {
 } from './outbox-cursor.ts';
 import type { OutboxPage, OutboxSource } from './outbox-source.ts';
 import { type OutboxDelta, openOutboxDelta, readOutboxPage, resumeOutboxDelta } from './read-outbox-delta.ts';
+import { type Shard, singleShard } from './shard.ts';
 import { storeFailedRows } from './store-failed-rows.ts';
 
 interface CursorPage extends OutboxPage {
@@ -15,7 +16,7 @@ interface CursorPage extends OutboxPage {
 }
 
 /** Reads the outbox by snapshots. What it remembers can be forgotten at any time: the database has it. */
-export const createCursorSource = (database: Database): OutboxSource => {
+export const createCursorSource = (database: Database, shard: Shard = singleShard): OutboxSource => {
   let cursor: OutboxCursor | undefined;
   let delta: OutboxDelta | undefined;
   let page: CursorPage | undefined;
@@ -28,7 +29,7 @@ export const createCursorSource = (database: Database): OutboxSource => {
 
   const currentDelta = async (): Promise<OutboxDelta | undefined> => {
     if (delta) return delta;
-    cursor ??= await loadOutboxCursor(database);
+    cursor ??= await loadOutboxCursor(database, shard);
     delta = isBetweenDeltas(cursor)
       ? await openOutboxDelta(database, cursor)
       : await resumeOutboxDelta(database, cursor);
@@ -40,7 +41,7 @@ export const createCursorSource = (database: Database): OutboxSource => {
       if (page) return page;
       const open = await currentDelta();
       if (!open) return undefined;
-      const rows = await readOutboxPage(database, open, rowsMax);
+      const rows = await readOutboxPage(database, open, rowsMax, shard);
       page = { rows, delta: open };
       return page;
     },
@@ -55,7 +56,7 @@ export const createCursorSource = (database: Database): OutboxSource => {
       const moved = await database
         .transaction(async (tx) => {
           await storeFailedRows(tx, failed);
-          if (await moveOutboxCursor(tx, next, lease)) return true;
+          if (await moveOutboxCursor(tx, next, lease, shard)) return true;
           throw new LeaseLost();
         })
         .catch(rejectLostLease);

@@ -32,7 +32,17 @@ const statement = {
 
 /** A row as JSON that can be read again, whoever has to do it: in the table, in the backup file, in an alert. */
 export const letterToJson = ({ row, reason }: DeadLetter): Record<string, unknown> => ({
-  ...row,
+  id: row.id,
+  eventId: row.eventId,
+  eventType: row.eventType,
+  source: row.source,
+  aggregateType: row.aggregateType,
+  aggregateId: row.aggregateId,
+  aggregateVersion: row.aggregateVersion,
+  partitionKey: row.partitionKey,
+  requestId: row.requestId,
+  traceparent: row.traceparent,
+  createdAt: row.createdAt,
   schemaFingerprint: row.schemaFingerprint.toString('hex'),
   payload: row.payload.toString('base64'),
   contentHash: row.contentHash.toString('hex'),

@@ -5,36 +5,42 @@ import type { OutboxRow } from './outbox-source.ts';
 /** A row in `outbox_failed`: the event, and what has been tried. */
 export interface StoredFailedRow extends OutboxRow {
   readonly retryCount: number;
+  /** Tries that began and never came to an end, one after the other; with the claim, the one that begins. */
+  readonly unansweredCount: number;
 }
 
 const columns = `
   outbox_id as id, event_id as "eventId", event_type as "eventType", source, aggregate_type as "aggregateType",
   aggregate_id as "aggregateId", aggregate_version as "aggregateVersion", partition_key as "partitionKey",
   request_id as "requestId", schema_fingerprint as "schemaFingerprint", payload, content_hash as "contentHash",
-  traceparent, created_at as "createdAt", retry_count as "retryCount"`;
+  traceparent, created_at as "createdAt", retry_count as "retryCount",
+  unanswered_count as "unansweredCount"`;
 
 // Only the first row of an aggregate can be due: the others wait behind it. The attempt is counted here, before it is
-// made, and the next one is put off: a row that ends the process on every try is found out like any other.
+// made, and the next one is put off: a row that ends the process on every try is found out like any other. One whose last
+// try never came to an end is claimed alone, so that it takes no other down with it, and only when nothing else is due.
 const claimStatement = {
   name: 'claim-due-rows',
   text: `
     with lease as (select from scheduler_lock where name = $4 and token = $5 for share),
     due as (
-      select head.outbox_id
+      select head.outbox_id, head.unanswered_count = 0 as is_harmless,
+             row_number() over (order by head.unanswered_count > 0, head.next_retry_at) as place
       from outbox_failed head
       where head.dead_at is null and head.next_retry_at <= coalesce($6::timestamptz, clock_timestamp())
         and not exists (select from outbox_failed earlier
                         where earlier.aggregate_type = head.aggregate_type and earlier.aggregate_id = head.aggregate_id
                           and earlier.outbox_id < head.outbox_id)
         and exists (select from lease)
-      order by head.next_retry_at
+      order by place
       limit $1
     )
     update outbox_failed
     set retry_count = retry_count + 1,
+        unanswered_count = unanswered_count + 1,
         next_retry_at = coalesce($6::timestamptz, clock_timestamp())
                       + least($3, $2 * power(2, least(retry_count, 40))) * interval '1 millisecond'
-    where outbox_id in (select outbox_id from due)
+    where outbox_id in (select outbox_id from due where is_harmless or place = 1)
     returning ${columns}`,
 };
 
@@ -93,6 +99,7 @@ const noteStatement = {
   text: `
     update outbox_failed failed
     set last_error = noted.error, failed_at = clock_timestamp(),
+        unanswered_count = case when noted.dead then unanswered_count else 0 end,
         dead_at = case when noted.dead then clock_timestamp() end
     from unnest($1::bigint[], $2::text[], $3::boolean[]) as noted(outbox_id, error, dead)
     where failed.outbox_id = noted.outbox_id`,
@@ -113,7 +120,9 @@ export const noteFailures = async (
 const giveBackStatement = {
   name: 'give-back-claims',
   text: `
-    update outbox_failed set retry_count = greatest(0, retry_count - 1), next_retry_at = clock_timestamp()
+    update outbox_failed
+    set retry_count = greatest(0, retry_count - 1), unanswered_count = greatest(0, unanswered_count - 1),
+        next_retry_at = clock_timestamp()
     where outbox_id = any ($1::bigint[])`,
 };
 

@@ -14,26 +14,41 @@ export interface LoopOptions {
   /** Does what there is to do and answers with how long there is nothing. */
   readonly step: () => Promise<number>;
   /** After a step that failed; answers with how long to wait before the next. */
-  readonly afterTrouble: () => number;
+  readonly afterTrouble: (error: Error) => number;
+  /** Told of every step that failed, and with null when one works again. */
+  readonly onTrouble?: (error: Error | null) => void;
   readonly finish: () => Promise<void>;
-  readonly says: { readonly trouble: string; readonly recovered: string; readonly unfinished: string };
+  readonly says: {
+    readonly trouble: string;
+    readonly recovered: string;
+    readonly unfinished: string;
+    /** How bad it is; an error unless told. When the database is away, all of them fail together. */
+    readonly level?: 'error' | 'warn' | 'debug';
+  };
 }
 
 /** One step after the other, never two at once. A step that fails is tried again; one line per trouble, not one per try. */
-export const startLoop = ({ wakeSignal, log, step, afterTrouble, finish, says }: LoopOptions): Relay => {
+export const startLoop = (options: LoopOptions): Relay => {
+  const { wakeSignal, log, step, afterTrouble, onTrouble, finish, says } = options;
+  const { level = 'error' } = says;
   let stopping = false;
   let troubled = false;
 
   const takeStep = async (): Promise<number> => {
     try {
       const pauseMs = await step();
-      if (troubled) log.warn(says.recovered);
+      if (troubled) {
+        log[level === 'error' ? 'warn' : level](says.recovered);
+        onTrouble?.(null);
+      }
       troubled = false;
       return pauseMs;
-    } catch (error) {
-      if (!troubled) log.error({ err: error }, says.trouble);
+    } catch (caught) {
+      const error = caught instanceof Error ? caught : new Error(String(caught));
+      if (!troubled) log[level]({ err: error }, says.trouble);
       troubled = true;
-      return afterTrouble();
+      onTrouble?.(error);
+      return afterTrouble(error);
     }
   };
 

@@ -1,4 +1,5 @@
 import type { Lease } from './lease.ts';
+import type { RowInPlace } from './row-in-place.ts';
 
 /** A row of the outbox as the publisher needs it. */
 export interface OutboxRow {
@@ -16,6 +17,8 @@ export interface OutboxRow {
   readonly contentHash: Buffer;
   readonly traceparent: string | null;
   readonly createdAt: Date;
+  /** The same as bytes, where the source has them. */
+  readonly inPlace?: RowInPlace;
 }
 
 /** Rows in the order they must be published: every aggregate's versions ascend, within a page and from page to page. */
@@ -31,6 +34,10 @@ export interface FailedRow {
   readonly tried: boolean;
   /** True for a row that must never be sent: it holds its aggregate until an operator decides. */
   readonly dead?: boolean;
+  /** How many tries of it have already begun and never come to an end. */
+  readonly unansweredCount?: number;
+  /** True for a row whose payload is not what the command wrote. */
+  readonly tampered?: boolean;
 }
 
 /** Order is kept within an aggregate, so that is what one failed row holds up. */

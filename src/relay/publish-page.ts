@@ -1,24 +1,15 @@
-import { frame } from '../avro/confluent-frame.ts';
-import { subjectOf } from '../avro/envelope-schema.ts';
-import type { TopicName } from '../event-catalogue/topic-name.ts';
-import { topicOf, UnknownEventType } from '../event-catalogue/upcasters.ts';
-import { contentHash } from '../journal/content-hash.ts';
-import { UnknownFingerprint, type WriterSchemas } from '../journal/writer-schemas.ts';
 import { isBrokerTrouble, PublishError } from '../kafka/publish-error.ts';
-import type { OutgoingRecord, RecordProducer } from '../kafka/record-producer.ts';
-import type { SchemaRegistry } from '../registry/schema-registry.ts';
+import type { OutgoingRecord, PreparedSend, RecordProducer } from '../kafka/record-producer.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
+import { type EncodedPage, type EncodePorts, encodePage } from './encode-page.ts';
 import { aggregateKey, type FailedRow, type OutboxRow } from './outbox-source.ts';
+import type { RelayObserver } from './relay-observer.ts';
 
-export interface PublishPorts {
+export interface PublishPorts extends EncodePorts {
   readonly producer: RecordProducer;
-  readonly registry: SchemaRegistry;
-  readonly schemas: WriterSchemas;
-  readonly physicalTopic: (topic: TopicName) => string;
   readonly breaker: CircuitBreaker;
   readonly publishTimeoutMs: number;
-  /** What a record carries besides key and value. */
-  readonly headersOf: (row: OutboxRow) => Pick<OutgoingRecord, 'headers' | 'sharedHeaders'>;
+  readonly observer?: RelayObserver;
 }
 
 export interface PageOutcome {
@@ -29,37 +20,57 @@ export interface PageOutcome {
   readonly stopped?: { readonly because: 'circuit-open' | 'broker-trouble'; readonly cause?: Error };
 }
 
-/**
- * Publishes a page in order. A batch that fails on a record is split until the bad one stands alone; later rows of its
- * aggregate then wait behind it. Broker trouble is not the rows' fault: those stay where they are and are tried again.
- */
+/** A page that is ready to go while another one is still on its way. */
+export interface PreparedPage extends EncodedPage {
+  /** All of its records, when there is nothing wrong with any. */
+  readonly whole: Sending | undefined;
+}
+
+/** Rows that go together, by their places in the page. */
+interface Sending {
+  readonly places: ReadonlyMap<string, readonly number[]>;
+  readonly prepared: PreparedSend;
+}
+
+export const preparePage = async (ports: PublishPorts, rows: readonly OutboxRow[]): Promise<PreparedPage> => {
+  const page = await encodePage(ports, rows);
+  const whole = page.faults.size === 0 ? prepareSending(ports, page, [...rows.keys()]) : undefined;
+  return { ...page, whole };
+};
+
 export const publishPage = async (
   ports: PublishPorts,
   rows: readonly OutboxRow[],
   heldBefore: ReadonlySet<string>,
+): Promise<PageOutcome> => publishPrepared(ports, await preparePage(ports, rows), heldBefore);
+
+/**
+ * Publishes a page in order. A batch that fails on a record is split until the bad one stands alone; later rows of its
+ * aggregate then wait behind it. Broker trouble is not the rows' fault: those stay where they are and are tried again.
+ */
+export const publishPrepared = async (
+  ports: PublishPorts,
+  page: PreparedPage,
+  heldBefore: ReadonlySet<string>,
 ): Promise<PageOutcome> => {
+  const { rows } = page;
   let held = new Set(heldBefore);
-  let failed: FailedRow[] = [];
-  const encoded = new Map<OutboxRow, EncodedRow>();
-  const arrived = new Set<OutboxRow>();
+  let failed = new Map<number, FailedRow>();
+  const arrived = new Set<number>();
 
-  const targets = await resolveTargets(ports, rows);
-
-  const sendable = (row: OutboxRow): EncodedRow | undefined => {
-    if (arrived.has(row)) return undefined;
-    const key = aggregateKey(row);
-    if (held.has(key)) {
-      failed.push({ row, error: 'An earlier event of this aggregate has not arrived', tried: false });
-      return undefined;
+  const isSendable = (place: number): boolean => {
+    if (arrived.has(place)) return false;
+    const row = rows[place] as OutboxRow;
+    if (held.size > 0 && held.has(aggregateKey(row))) {
+      const error = 'An earlier event of this aggregate has not arrived';
+      failed.set(place, { row, error, tried: false });
+      return false;
     }
-    const ready = encoded.get(row) ?? encode(ports, targets, row);
-    if (!('error' in ready)) {
-      encoded.set(row, ready);
-      return ready;
-    }
-    failed.push({ row, ...ready });
-    held.add(key);
-    return undefined;
+    const fault = page.faults.get(place);
+    if (!fault) return true;
+    failed.set(place, { row, ...fault });
+    held.add(aggregateKey(row));
+    return false;
   };
 
   /** Undefined when all of the slice has its answer, else what stopped it and where. */
@@ -67,58 +78,88 @@ export const publishPage = async (
     start: number,
     end: number,
   ): Promise<(PageOutcome & { stopped: object }) | undefined> => {
-    const before = { held: new Set(held), failed: [...failed] };
+    const before = { held: new Set(held), failed: new Map(failed) };
     // What a slice was told about itself is told again by its halves, or when it is tried again.
     const unlearn = (): void => {
       held = before.held;
       failed = before.failed;
     };
-    const ready: EncodedRow[] = [];
-    for (const row of rows.slice(start, end)) {
-      const record = sendable(row);
-      if (record) ready.push(record);
-    }
+    const ready: number[] = [];
+    for (let place = start; place < end; place++) if (isSendable(place)) ready.push(place);
     if (ready.length === 0) return undefined;
-    const result = await send(ports, ready);
+    const isWhole = page.whole !== undefined && ready.length === rows.length;
+    const result = await send(ports, page, isWhole ? page.whole : prepareSending(ports, page, ready));
     if (result.kind === 'sent') return undefined;
     if (result.kind === 'stopped') {
       unlearn();
-      return { settledCount: start, failed: inPageOrder(rows, failed), stopped: result };
+      return { settledCount: start, failed: inPageOrder(failed), stopped: result };
     }
     const [only] = ready;
-    if (ready.length === 1 && only) {
-      failed.push({ row: only.row, error: result.cause.message, tried: true });
-      held.add(aggregateKey(only.row));
+    if (ready.length === 1 && only !== undefined) {
+      const row = rows[only] as OutboxRow;
+      failed.set(only, { row, error: result.cause.message, tried: true });
+      held.add(aggregateKey(row));
       return undefined;
     }
-    for (const { row } of result.acknowledged) arrived.add(row);
+    for (const place of result.acknowledged) arrived.add(place);
     unlearn();
     const middle = start + Math.ceil((end - start) / 2);
     return (await publish(start, middle)) ?? (await publish(middle, end));
   };
 
-  return (await publish(0, rows.length)) ?? { settledCount: rows.length, failed: inPageOrder(rows, failed) };
+  return (await publish(0, rows.length)) ?? { settledCount: rows.length, failed: inPageOrder(failed) };
 };
 
-interface EncodedRow {
-  readonly row: OutboxRow;
-  readonly topic: string;
-  readonly record: OutgoingRecord;
-}
+/** Halves report in their own time; whoever stores the rows wants them as they were. */
+const inPageOrder = (failed: ReadonlyMap<number, FailedRow>): readonly FailedRow[] =>
+  [...failed].toSorted(([one], [other]) => one - other).map(([, row]) => row);
+
+const prepareSending = (
+  { producer }: PublishPorts,
+  { records, topics }: EncodedPage,
+  places: readonly number[],
+): Sending => {
+  const placesByTopic = new Map<string, number[]>();
+  const batches = new Map<string, OutgoingRecord[]>();
+  for (const place of places) {
+    const record = records[place];
+    const topic = topics[place];
+    if (!record || topic === undefined) continue;
+    const batch = batches.get(topic);
+    if (batch) {
+      batch.push(record);
+      placesByTopic.get(topic)?.push(place);
+    } else {
+      batches.set(topic, [record]);
+      placesByTopic.set(topic, [place]);
+    }
+  }
+  return { places: placesByTopic, prepared: producer.prepare(batches) };
+};
 
 type SendResult =
   | { readonly kind: 'sent' }
-  | { readonly kind: 'refused'; readonly cause: Error; readonly acknowledged: readonly EncodedRow[] }
+  | { readonly kind: 'refused'; readonly cause: Error; readonly acknowledged: ReadonlySet<number> }
   | { readonly kind: 'stopped'; readonly because: 'circuit-open' | 'broker-trouble'; readonly cause?: Error };
 
-const send = async (ports: PublishPorts, rows: readonly EncodedRow[]): Promise<SendResult> => {
-  const { breaker, producer, publishTimeoutMs } = ports;
+const send = async (
+  ports: PublishPorts,
+  { rows }: EncodedPage,
+  { places, prepared }: Sending,
+): Promise<SendResult> => {
+  const { breaker, publishTimeoutMs, observer } = ports;
   if (!breaker.permits()) return { kind: 'stopped', because: 'circuit-open' };
-  const byTopic = Map.groupBy(rows, ({ topic }) => topic);
-  const batches = new Map([...byTopic].map(([topic, batch]) => [topic, batch.map(({ record }) => record)]));
+  const tell = (isIn: (place: number) => boolean): void => {
+    for (const [topic, ofTopic] of places)
+      observer?.published(
+        topic,
+        ofTopic.filter(isIn).map((place) => rows[place] as OutboxRow),
+      );
+  };
   try {
-    await within(publishTimeoutMs, producer.send(batches));
+    await within(publishTimeoutMs, prepared.send());
     breaker.succeeded();
+    tell(() => true);
     return { kind: 'sent' };
   } catch (error) {
     const cause = error as Error;
@@ -133,81 +174,25 @@ const send = async (ports: PublishPorts, rows: readonly EncodedRow[]): Promise<S
     }
     // The broker is well: it has looked at the records and does not want them.
     breaker.succeeded();
-    return { kind: 'refused', cause, acknowledged: acknowledgedOf(byTopic, cause) };
+    const acknowledged = acknowledgedOf(places, cause);
+    tell((place) => acknowledged.has(place));
+    return { kind: 'refused', cause, acknowledged };
   }
 };
 
 /** What arrived although the send as a whole failed: it need not be sent again. */
 const acknowledgedOf = (
-  byTopic: ReadonlyMap<string, readonly EncodedRow[]>,
+  places: ReadonlyMap<string, readonly number[]>,
   cause: Error,
-): readonly EncodedRow[] => {
+): ReadonlySet<number> => {
   const unacknowledged = cause instanceof PublishError ? cause.unacknowledged() : [];
-  if (unacknowledged.length === 0) return [];
-  const missing = new Set(
-    unacknowledged.flatMap(({ topic, positions }) =>
-      positions.map((position) => byTopic.get(topic)?.[position]),
-    ),
-  );
-  return [...byTopic.values()].flat().filter((row) => !missing.has(row));
-};
-
-interface Target {
-  readonly topic: string;
-  readonly schemaId: number;
-}
-/** By event type and writer's schema: a page has thousands of rows and a handful of these. */
-type Targets = ReadonlyMap<string, Target | { readonly error: string }>;
-
-const targetKey = (row: OutboxRow): string => `${row.eventType} ${row.schemaFingerprint.toString('latin1')}`;
-
-/** Asked once per page, so that rows are encoded without waiting. A registry that does not answer throws: no row is to blame. */
-const resolveTargets = async (ports: PublishPorts, rows: readonly OutboxRow[]): Promise<Targets> => {
-  const targets = new Map<string, Target | { readonly error: string }>();
-  for (const row of rows) {
-    const key = targetKey(row);
-    if (!targets.has(key)) targets.set(key, await resolveTarget(ports, row));
+  if (unacknowledged.length === 0) return new Set();
+  const arrived = new Set([...places.values()].flat());
+  for (const { topic, positions } of unacknowledged) {
+    const ofTopic = places.get(topic);
+    for (const position of positions) arrived.delete(ofTopic?.[position] ?? -1);
   }
-  return targets;
-};
-
-const resolveTarget = async (
-  { registry, schemas, physicalTopic }: PublishPorts,
-  row: OutboxRow,
-): Promise<Target | { readonly error: string }> => {
-  try {
-    const topic = topicOf(row.eventType);
-    const writer = await schemas.find(row.schemaFingerprint);
-    const schemaId = await registry.idOf(subjectOf(topic, writer.fullName), writer.json);
-    return { topic: physicalTopic(topic), schemaId };
-  } catch (error) {
-    // A newer version wrote it, perhaps: its rows wait for that version, and nobody else's do.
-    if (error instanceof UnknownEventType || error instanceof UnknownFingerprint)
-      return { error: error.message };
-    throw error;
-  }
-};
-
-/** A row as a record, or why it must never be one. */
-const encode = (
-  { headersOf }: PublishPorts,
-  targets: Targets,
-  row: OutboxRow,
-): EncodedRow | { error: string; tried: boolean; dead: boolean } => {
-  if (!contentHash(row).equals(row.contentHash)) {
-    return { error: 'The payload is not what the command wrote: its hash differs', tried: true, dead: true };
-  }
-  const target = targets.get(targetKey(row));
-  if (!target) throw new Error(`Outbox row ${row.id} was not looked at before it was encoded`);
-  if ('error' in target) return { error: target.error, tried: true, dead: false };
-  const value = frame(target.schemaId, row.payload);
-  return { row, topic: target.topic, record: { key: row.partitionKey, value, ...headersOf(row) } };
-};
-
-/** Halves report in their own time; whoever stores the rows wants them as they were. */
-const inPageOrder = (rows: readonly OutboxRow[], failed: readonly FailedRow[]): readonly FailedRow[] => {
-  const place = new Map(rows.map((row, index) => [row.id, index]));
-  return failed.toSorted((a, b) => (place.get(a.row.id) ?? 0) - (place.get(b.row.id) ?? 0));
+  return arrived;
 };
 
 export class PublishTimeout extends Error {

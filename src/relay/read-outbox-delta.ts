@@ -1,6 +1,7 @@
-import type { SqlRunner } from '../postgres/database.ts';
+import type { Database, SqlRunner } from '../postgres/database.ts';
 import type { OutboxCursor } from './outbox-cursor.ts';
-import type { OutboxRow } from './outbox-source.ts';
+import { inShard, type Shard, singleShard, statementSuffix } from './shard.ts';
+import { type StoredRow, storedColumns, storedRowsOf } from './stored-row.ts';
 
 /** A delta and the ids it lies between, so that pages walk the primary key there and nowhere else. */
 export interface OutboxDelta {
@@ -10,11 +11,14 @@ export interface OutboxDelta {
 }
 
 // A row is missing from `from` when its transaction began after that snapshot or was under way in it. Asked like this,
-// both conditions are lookups in the index on (tx_id, id); a transaction left open for hours costs one lookup more.
+// both conditions are lookups in the index on (tx_id, id); a transaction left open for hours costs one lookup more. One
+// lookup each, which `offset 0` keeps so: as a list of unknown length they would make the planner walk the whole table
+// once a few large transactions have loaded it.
 const notIn = (snapshot: string) => `
       select id, tx_id from outbox where tx_id >= pg_snapshot_xmax(${snapshot})
       union all
-      select id, tx_id from outbox where tx_id = any (array(select pg_snapshot_xip(${snapshot})))`;
+      select written.id, written.tx_id from pg_snapshot_xip(${snapshot}) as open_then(xid)
+      cross join lateral (select id, tx_id from outbox where tx_id = xid offset 0) written`;
 
 // Without the `+ 0` the planner would look for the smallest id along the primary key and walk the whole table for it.
 const openStatement = {
@@ -60,52 +64,75 @@ export const resumeOutboxDelta = async (db: SqlRunner, cursor: OutboxCursor): Pr
   return { cursor, ...row };
 };
 
-const pageStatement = {
-  name: 'read-outbox-page',
+/** However large the rows are: a page of many large ones is cut, and the rest comes with the next. */
+const pageBytesMax = 8 * 1024 * 1024;
+
+const pageStatement = (shard: Shard) => ({
+  name: `read-outbox-page${statementSuffix(shard)}`,
   text: `
-    select id, event_id as "eventId", event_type as "eventType", source, aggregate_type as "aggregateType",
-           aggregate_id as "aggregateId", aggregate_version as "aggregateVersion", partition_key as "partitionKey",
-           request_id as "requestId", schema_fingerprint as "schemaFingerprint", payload,
-           content_hash as "contentHash", traceparent, created_at as "createdAt"
+    select ${storedColumns}
     from outbox
     where id > $3 and id <= $4
       and not pg_visible_in_snapshot(tx_id, $1::pg_snapshot)
       and pg_visible_in_snapshot(tx_id, $2::pg_snapshot)
+      ${inShard(shard)}
     order by id
     limit $5`,
-};
+});
 
-/** The next rows of a delta in id order, which keeps every aggregate in order: version n+1 is inserted after n is visible. */
-export const readOutboxPage = (
-  db: SqlRunner,
+/**
+ * The next rows of a delta in id order, which keeps every aggregate in order: version n+1 is inserted after n is visible.
+ * The delta is that of the whole journal; of its rows a shard gets its own.
+ */
+export const readOutboxPage = async (
+  db: Database,
   delta: OutboxDelta,
   rowsMax: number,
-): Promise<readonly OutboxRow[]> =>
-  db.execute<OutboxRow>(pageStatement, [
-    delta.cursor.from,
-    delta.cursor.to,
-    delta.cursor.lastId,
-    delta.finalId,
-    rowsMax,
-  ]);
+  shard: Shard = singleShard,
+): Promise<readonly StoredRow[]> => {
+  const { from, to, lastId } = delta.cursor;
+  const values = [from, to, lastId, delta.finalId, rowsMax];
+  return storedRowsOf(await db.readBinary(pageStatement(shard), values, { bytesMax: pageBytesMax }));
+};
 
-const pendingStatement = {
-  name: 'count-pending-outbox-rows',
+const pendingStatement = (shard: Shard) => ({
+  name: `count-pending-outbox-rows${statementSuffix(shard)}`,
   text: `
     select count(*) as count, min(created_at) as "oldestAt"
     from outbox join (${notIn('$1::pg_snapshot')}) missing using (id)
-    where not (pg_visible_in_snapshot(outbox.tx_id, $2::pg_snapshot) and id <= $3)`,
-};
+    where not (pg_visible_in_snapshot(outbox.tx_id, $2::pg_snapshot) and id <= $3) ${inShard(shard)}`,
+});
 
 /** How many committed rows the cursor has not passed yet, and since when the oldest waits. */
 export const countPending = async (
   db: SqlRunner,
   cursor: OutboxCursor,
+  shard: Shard = singleShard,
 ): Promise<{ readonly count: number; readonly oldestAt: Date | null }> => {
-  const [row] = await db.execute<{ count: number; oldestAt: Date | null }>(pendingStatement, [
+  const [row] = await db.execute<{ count: number; oldestAt: Date | null }>(pendingStatement(shard), [
     cursor.from,
     cursor.to,
     cursor.lastId,
   ]);
   return row ?? { count: 0, oldestAt: null };
+};
+
+const betweenStatement = (shard: Shard) => ({
+  name: `count-outbox-rows-between${statementSuffix(shard)}`,
+  text: `
+    select count(*) as count
+    from outbox join (${notIn('$1::pg_snapshot')}) missing using (id)
+    where not (pg_visible_in_snapshot(outbox.tx_id, $2::pg_snapshot) and id <= $3)
+      and (pg_visible_in_snapshot(outbox.tx_id, $4::pg_snapshot)
+        or pg_visible_in_snapshot(outbox.tx_id, $5::pg_snapshot) and id <= $6) ${inShard(shard)}`,
+});
+
+/** How many rows of a shard lie behind `reached` and still before a cursor. */
+export const countBetween = async (
+  db: SqlRunner,
+  { shard, cursor, reached }: { shard: Shard; cursor: OutboxCursor; reached: OutboxCursor },
+): Promise<number> => {
+  const values = [cursor.from, cursor.to, cursor.lastId, reached.from, reached.to, reached.lastId];
+  const [row] = await db.execute<{ count: number }>(betweenStatement(shard), values);
+  return row?.count ?? 0;
 };

@@ -1,11 +1,17 @@
 import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
+import { CircuitOpen } from './circuit-breaker.ts';
 import type { DeadLetterNet } from './dead-letters.ts';
 import { findHeldAggregates } from './find-held-aggregates.ts';
-import { acquireLease, type Lease, releaseLease } from './lease.ts';
+import type { Lease } from './lease.ts';
+import { createLeaseHolder, type LeaseHolder } from './lease-holder.ts';
 import { type Relay, startLoop } from './loop.ts';
-import type { OutboxSource } from './outbox-source.ts';
+import type { FailedRow, OutboxSource } from './outbox-source.ts';
 import { type PublishPorts, publishPage } from './publish-page.ts';
+import { createRelayControl, type RelayControl } from './relay-control.ts';
+import type { RelayObserver } from './relay-observer.ts';
+import { leaseOfShard, type Shard, singleShard } from './shard.ts';
+import { createSuspicion, type Suspicion } from './suspicion.ts';
 import { createWakeSignal, type WakeSignal } from './wake-signal.ts';
 
 export interface RelaySettings {
@@ -13,10 +19,15 @@ export interface RelaySettings {
   readonly batchSizeMax: number;
   readonly retryDelayMs: number;
   readonly leaseMs: number;
+  /** Relays that may end at the same place before its events are tried one by one. */
+  readonly suspectAfterDeaths: number;
 }
 
 export interface RelayOptions {
   readonly database: Database;
+  /** The part of the journal that is relayed; all of it unless told. */
+  readonly shard?: Shard;
+  /** Gives the rows of that part. */
   readonly source: OutboxSource;
   readonly publishing: PublishPorts;
   readonly deadLetters: DeadLetterNet;
@@ -25,52 +36,66 @@ export interface RelayOptions {
   readonly holder: string;
   /** Called each time this process becomes the one that relays, before it reads anything. */
   readonly onLease?: (lease: Lease) => Promise<void>;
+  /** Called when it is that no longer. */
+  readonly onLeaseLost?: () => void;
+  /** What operators tell this process; its own unless it shares one with others. */
+  readonly control?: RelayControl;
   /** For a source that tells when there is something new; otherwise the relay has one of its own. */
   readonly wakeSignal?: WakeSignal;
   readonly log: Logger;
 }
 
-export const mainRelayLease = 'outbox-relay-main';
-
-/** Publishes the journal in order for as long as it holds the lease, and stands by otherwise. */
+/** Publishes the journal, or a shard of it, in order for as long as it holds the lease, and stands by otherwise. */
 export const startRelay = (options: RelayOptions): Relay => {
-  const { database, source, holder, log, settings, wakeSignal = createWakeSignal() } = options;
+  const { source, publishing, shard = singleShard, log, settings, wakeSignal = createWakeSignal() } = options;
+  const suspicion = createSuspicion({ ...options, shard, observer: publishing.observer });
+  const holder = createHolder(options, suspicion);
   return startLoop({
     wakeSignal,
     log,
-    step: createStep(options),
-    afterTrouble: () => {
+    step: createStep(options, holder, suspicion),
+    onTrouble: (error) => publishing.observer?.troubleChanged(leaseOfShard(shard), error),
+    afterTrouble: (error) => {
+      if (error instanceof CircuitOpen) return Math.min(error.waitMs, settings.leaseMs / 3);
       // The cursor has not moved: the same rows are tried again.
       source.forget();
       return settings.retryDelayMs;
     },
     finish: async () => {
       await source.close();
-      await releaseLease(database, { name: mainRelayLease, holder });
+      await holder.release();
     },
     says: {
-      trouble: 'The relay cannot publish; it keeps trying and loses nothing',
-      recovered: 'The relay publishes again',
+      get trouble() {
+        return holder.isHeld
+          ? 'The relay cannot publish; it keeps trying and loses nothing'
+          : 'The relay cannot ask whether it is its turn; it keeps trying';
+      },
+      get recovered() {
+        return holder.isHeld ? 'The relay publishes again' : 'The relay stands by again';
+      },
       unfinished: 'The relay did not give its lease back',
     },
   });
 };
 
 /** One page from the source to Kafka; says how long there is nothing to do. */
-const createStep = (options: RelayOptions) => {
+const createStep = (options: RelayOptions, holder: LeaseHolder, suspicion: Suspicion) => {
   const { database, source, publishing, deadLetters, settings, log } = options;
-  const { hold, lose } = createHold(options);
 
   return async (): Promise<number> => {
-    const lease = await hold();
+    const lease = await holder.hold();
     if (!lease) return settings.leaseMs / 3;
     const { breaker } = publishing;
-    if (breaker.waitMs > 0) return Math.min(breaker.waitMs, settings.leaseMs / 3);
+    if (breaker.waitMs > 0) throw new CircuitOpen(breaker.waitMs);
 
-    const page = await source.nextPage(settings.batchSizeMax);
+    const page = await source.nextPage(suspicion.rowsMax);
     if (!page) return settings.pollIntervalMs;
+    publishing.observer?.pageRead(page.rows.length);
     const held = await findHeldAggregates(database, page.rows);
-    const { settledCount, failed, stopped } = await publishPage(publishing, page.rows, held);
+    const { settledCount, failed, stopped } = await suspicion.watch(page.rows, lease, () =>
+      publishPage(publishing, page.rows, held),
+    );
 
     const dead = failed.filter((row) => row.dead);
     await deadLetters.keep(dead.map(({ row, error }) => ({ row, reason: error })));
@@ -78,10 +103,15 @@ const createStep = (options: RelayOptions) => {
     if (settledCount > 0 || page.rows.length === 0) {
       const isOurs = await source.settle(page, settledCount, failed, lease);
       if (!isOurs) {
-        lose();
-        throw new Error('The lease went to another relay while this one was publishing');
+        log.warn(
+          'The lease went to another relay while this one was publishing; that one publishes it again',
+        );
+        holder.doubt();
+        source.forget();
+        return 0;
       }
     }
+    if (failed.length > 0) tellFailures(publishing.observer, failed);
     for (const { row, error, tried } of failed) {
       if (tried)
         log.warn(
@@ -95,31 +125,36 @@ const createStep = (options: RelayOptions) => {
         { untried: page.rows.length - settledCount },
         'The circuit opened in the middle of a batch; the rest stays',
       );
-      return breaker.waitMs;
+      throw new CircuitOpen(breaker.waitMs);
     }
     throw stopped.cause ?? new Error('The brokers are in trouble');
   };
 };
 
-const createHold = ({ database, source, settings, holder, onLease, log }: RelayOptions) => {
-  let lease: Lease | undefined;
-  let renewAt = 0;
-  /** What is in memory is no longer so: ask again before the next page. */
-  const lose = (): void => {
-    renewAt = 0;
-  };
-  const hold = async (): Promise<Lease | undefined> => {
-    if (lease && Date.now() < renewAt) return lease;
-    const renewed = await acquireLease(database, { name: mainRelayLease, holder, holdMs: settings.leaseMs });
-    if (renewed && renewed.token !== lease?.token) {
+const tellFailures = (observer: RelayObserver | undefined, failed: readonly FailedRow[]): void => {
+  observer?.failed(failed.filter(({ tried }) => tried).length);
+  observer?.tampered(failed.filter(({ tampered }) => tampered).length);
+};
+
+const createHolder = (options: RelayOptions, suspicion: Suspicion): LeaseHolder => {
+  const { database, source, settings, holder, onLease, onLeaseLost, log } = options;
+  const { shard = singleShard, publishing, control = createRelayControl(log) } = options;
+  return createLeaseHolder({
+    database,
+    request: { name: leaseOfShard(shard), holder, holdMs: settings.leaseMs, ofShards: shard.of },
+    observer: publishing.observer,
+    control,
+    log,
+    onTaken: async (lease) => {
       source.forget();
-      await onLease?.(renewed);
-      log.info({ token: renewed.token }, 'This process relays');
-    }
-    if (!renewed && lease) log.warn('Another process relays now; this one stands by');
-    lease = renewed;
-    renewAt = Date.now() + settings.leaseMs / 3;
-    return lease;
-  };
-  return { hold, lose };
+      await onLease?.(lease);
+      await suspicion.consider(lease);
+      log.info({ token: lease.token, ...(shard.of > 1 && { shard }) }, 'This process relays');
+    },
+    onLost: ({ isPaused }) => {
+      source.forget();
+      if (!isPaused) log.warn('Another process relays now; this one stands by');
+      onLeaseLost?.();
+    },
+  });
 };

@@ -9,9 +9,11 @@ import {
   noteFailures,
   type StoredFailedRow,
 } from './failed-rows.ts';
-import { acquireLease, type Lease, releaseLease } from './lease.ts';
+import type { Lease } from './lease.ts';
+import { createLeaseHolder } from './lease-holder.ts';
 import { type Relay, startLoop } from './loop.ts';
 import { type PublishPorts, publishPage } from './publish-page.ts';
+import { createRelayControl, type RelayControl } from './relay-control.ts';
 import { createWakeSignal } from './wake-signal.ts';
 
 export interface RetrySettings {
@@ -22,6 +24,8 @@ export interface RetrySettings {
   readonly backoffBaseMs: number;
   readonly backoffMaxMs: number;
   readonly retryLeaseMs: number;
+  /** Tries of an event that may end the process before it is given up. */
+  readonly suspectAfterDeaths: number;
 }
 
 export interface RetryRelayOptions {
@@ -30,6 +34,8 @@ export interface RetryRelayOptions {
   readonly deadLetters: DeadLetterNet;
   readonly settings: RetrySettings;
   readonly holder: string;
+  /** What operators tell this process; its own unless it shares one with others. */
+  readonly control?: RelayControl;
   readonly log: Logger;
 }
 
@@ -40,33 +46,78 @@ const sequenceRowsMax = 1000;
 
 /** Tries failed rows again: each aggregate from its first row on, in order, until one does not get through. */
 export const startRetryRelay = (options: RetryRelayOptions): Relay => {
-  const { database, settings, holder, log } = options;
+  const { database, publishing, settings, holder, log, control = createRelayControl(log) } = options;
+  const leaseHolder = createLeaseHolder({
+    database,
+    request: { name: retryRelayLease, holder, holdMs: settings.retryLeaseMs },
+    observer: publishing.observer,
+    control,
+    log,
+  });
+  const retryDue = createRound(options);
   return startLoop({
     wakeSignal: createWakeSignal(),
     log,
     step: async () => {
-      const request = { name: retryRelayLease, holder, holdMs: settings.retryLeaseMs };
-      const lease = await acquireLease(database, request);
-      const sent = lease ? await retryDue(options, lease) : 0;
+      const lease = await leaseHolder.hold();
+      const sent = lease ? await retryDue(lease) : 0;
       return sent > 0 ? 0 : settings.retryIntervalMs;
     },
+    onTrouble: (error) => publishing.observer?.troubleChanged(retryRelayLease, error),
     afterTrouble: () => settings.retryIntervalMs,
-    finish: () => releaseLease(database, { name: retryRelayLease, holder }),
+    finish: leaseHolder.release,
     says: {
       trouble: 'Failed events cannot be retried; the retry relay keeps trying',
       recovered: 'Failed events are retried again',
       unfinished: 'The retry relay did not give its lease back',
+      level: 'warn',
     },
   });
 };
 
 /** One round; answers with how many events got through. */
-const retryDue = async (options: RetryRelayOptions, lease: Lease): Promise<number> => {
+const createRound = (options: RetryRelayOptions) => {
   const { database, publishing, settings } = options;
-  if (publishing.breaker.waitMs > 0) return 0;
-  const heads = await claimDueRows(database, { rowsMax: settings.retryBatchSizeMax, ...settings, lease });
-  if (heads.length === 0) return 0;
-  const rows = await loadSequences(database, heads, sequenceRowsMax);
+  /** Claims without an outcome. This process lives, so they are given back and do not count as deaths. */
+  const owed: number[] = [];
+
+  return async (lease: Lease): Promise<number> => {
+    if (publishing.breaker.waitMs > 0) return 0;
+    await giveBackClaims(database, owed);
+    owed.length = 0;
+    const claimed = await claimDueRows(database, { rowsMax: settings.retryBatchSizeMax, ...settings, lease });
+    owed.push(...claimed.map(({ id }) => id));
+    const heads = await giveUpFatal(options, claimed);
+    const sentCount = heads.length > 0 ? await tryAgain(options, heads) : 0;
+    owed.length = 0;
+    return sentCount;
+  };
+};
+
+/** An event that ended one process after the other is not tried once more. Answers with the other ones. */
+const giveUpFatal = async (
+  options: RetryRelayOptions,
+  claimed: readonly StoredFailedRow[],
+): Promise<readonly StoredFailedRow[]> => {
+  const deathsMax = options.settings.suspectAfterDeaths;
+  const isFatal = (row: StoredFailedRow): boolean => row.unansweredCount > deathsMax;
+  const fatal = claimed.filter(isFatal);
+  if (fatal.length > 0) {
+    const error = `${deathsMax} processes ended while they tried to publish it`;
+    await noteOutcome(
+      options,
+      fatal,
+      fatal.map((row) => ({ row, error, tried: true, dead: true })),
+    );
+  }
+  return claimed.filter((row) => !isFatal(row));
+};
+
+const tryAgain = async (options: RetryRelayOptions, heads: readonly StoredFailedRow[]): Promise<number> => {
+  const { database, publishing } = options;
+  // Alone means alone: should the process end again, it was this event and none of those behind it.
+  const isSuspect = heads.some(({ unansweredCount }) => unansweredCount > 1);
+  const rows = isSuspect ? heads : await loadSequences(database, heads, sequenceRowsMax);
   const { settledCount, failed, stopped } = await publishPage(publishing, rows, new Set());
 
   const notSent = new Set(failed.map(({ row }) => row.id));
@@ -75,6 +126,7 @@ const retryDue = async (options: RetryRelayOptions, lease: Lease): Promise<numbe
     database,
     sent.map(({ id }) => id),
   );
+  publishing.observer?.retried('sent', sent.length);
   await noteOutcome(options, rows, failed);
   if (stopped) {
     const untried = new Set(rows.slice(settledCount).map(({ id }) => id));
@@ -87,7 +139,7 @@ const retryDue = async (options: RetryRelayOptions, lease: Lease): Promise<numbe
 };
 
 const noteOutcome = async (
-  { database, deadLetters, settings, log }: RetryRelayOptions,
+  { database, publishing, deadLetters, settings, log }: RetryRelayOptions,
   rows: readonly StoredFailedRow[],
   failed: Awaited<ReturnType<typeof publishPage>>['failed'],
 ): Promise<void> => {
@@ -102,6 +154,8 @@ const noteOutcome = async (
     failures.filter(({ dead }) => dead).map(({ row, error }) => ({ row, reason: error })),
   );
   await noteFailures(database, failures);
+  publishing.observer?.retried('failed', failures.length);
+  publishing.observer?.tampered(failed.filter(({ tampered }) => tampered).length);
   for (const { row, error, retryCount } of failures) {
     log.warn({ outboxId: row.id, eventType: row.eventType, retryCount, reason: error }, 'A retry failed');
   }

@@ -6,16 +6,16 @@ const statement = {
   text: `
     insert into outbox_failed (outbox_id, event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
                                partition_key, request_id, schema_fingerprint, payload, content_hash, traceparent,
-                               created_at, last_error, dead_at)
+                               created_at, last_error, dead_at, unanswered_count)
     select outbox_id, event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version, partition_key,
            request_id, schema_fingerprint, payload, content_hash, traceparent, created_at, last_error,
-           case when dead then clock_timestamp() end
+           case when dead then clock_timestamp() end, unanswered_count
     from unnest($1::bigint[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::integer[], $8::text[],
                 $9::text[], $10::bytea[], $11::bytea[], $12::bytea[], $13::text[], $14::timestamptz[], $15::text[]
          ) with ordinality as f(outbox_id, event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
                                 partition_key, request_id, schema_fingerprint, payload, content_hash, traceparent,
                                 created_at, last_error, place),
-         unnest($16::boolean[]) with ordinality as d(dead, dead_place)
+         unnest($16::boolean[], $17::integer[]) with ordinality as d(dead, unanswered_count, dead_place)
     where place = dead_place
     on conflict (outbox_id) do nothing`,
 };
@@ -41,5 +41,6 @@ export const storeFailedRows = async (tx: SqlRunner, failed: readonly FailedRow[
     rows.map((row) => row.createdAt),
     failed.map(({ error }) => error),
     failed.map(({ dead }) => dead ?? false),
+    failed.map(({ unansweredCount }) => unansweredCount ?? 0),
   ]);
 };

@@ -4,21 +4,15 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Envelope } from '../avro/envelope.ts';
 import { parseSchema } from '../avro/parse-schema.ts';
 import type { readEnvelope } from '../avro/read-envelope.ts';
+import type { TopicName } from '../event-catalogue/topic-name.ts';
 import { topicOf } from '../event-catalogue/upcasters.ts';
+import { effectsOf, type RecordEffect } from '../streams/effects-of.ts';
 import type { Topology } from '../streams/topology.ts';
 import { type Finding, finding } from './finding.ts';
 import { type Checksums, type Release, readChecksums, readReleases, sha256 } from './released-history.ts';
 
-/** What one projection does with an event, without what only names its table's columns. */
-export interface GoldenEffect {
-  readonly projection: string;
-  readonly table: string;
-  readonly key: string;
-  readonly column: string | null;
-  readonly by: number;
-  /** The fact that counts once; null where repeating does no harm. */
-  readonly once: string | null;
-}
+/** What one projection does with an event. */
+export type GoldenEffect = { readonly projection: string } & RecordEffect;
 
 /** Bytes as they were written once, and what must come of them for ever. */
 export interface GoldenEvent {
@@ -60,31 +54,23 @@ export const replayGolden = (
   { bytes, eventType }: Pick<GoldenEvent, 'bytes' | 'eventType'>,
 ): Pick<GoldenEvent, 'envelope' | 'effects'> => {
   const envelope = read(parseSchema(json), Buffer.from(bytes, 'hex'));
-  return { envelope: plain(envelope), effects: effectsOf(topologies, topicOf(eventType), envelope) };
+  return { envelope: plain(envelope), effects: goldenEffects(topologies, topicOf(eventType), envelope) };
 };
 
 /** avsc gives records a class of their own; what counts is their content. */
 const plain = <T>(value: T): T => JSON.parse(JSON.stringify(value)) as T;
 
-const effectsOf = (
+const goldenEffects = (
   topologies: readonly Topology[],
-  topic: string,
+  topic: TopicName,
   envelope: Envelope,
 ): readonly GoldenEffect[] =>
-  topologies.flatMap(({ name, sources }) =>
-    sources
-      .filter((source) => source.topic === topic)
-      .flatMap(({ process }) =>
-        process({ topic, partition: 0, offset: 0, key: envelope.aggregateId, value: envelope }),
-      )
-      .map(({ table, key, column, by, handled }) => ({
-        projection: name,
-        table: table.table,
-        key,
-        column: column ?? null,
-        by,
-        once: handled ? `${handled.aggregateType}/${handled.aggregateId}/${handled.action}` : null,
-      })),
+  topologies.flatMap((topology) =>
+    effectsOf(
+      topology,
+      { topic, partition: 0 },
+      { id: envelope.id, timeMs: envelope.time, key: envelope.aggregateId, value: envelope },
+    ).map((effect) => ({ projection: topology.name, ...plain(effect) })),
   );
 
 /** Whether every golden event still comes to what it must, and every release has one. */

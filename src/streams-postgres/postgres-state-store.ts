@@ -1,29 +1,126 @@
 import type { Database, SqlRunner } from '../postgres/database.ts';
-import { foldEffects, handledKeyText, withoutRepeats } from '../streams/fold-effects.ts';
-import type { BatchCommit, StateStore } from '../streams/ports.ts';
-import type { Effect } from '../streams/topology.ts';
-import { addToTable } from './add-to-table.ts';
-import { markHandled } from './mark-handled.ts';
-import { loadCheckpoint, moveCheckpoint } from './move-checkpoint.ts';
+import type { BatchCommit, CommitOutcome, DerivedEvent, ProjectionId, StateStore } from '../streams/ports.ts';
+import { type AddToTable, createAddToTable } from './add-to-table.ts';
+import { changeParkedKeys } from './change-parked-keys.ts';
+import { createFactKinds, type FactKinds } from './fact-kinds.ts';
+import { findDue } from './find-due.ts';
+import { foldCounters } from './fold-counters.ts';
+import { createFindTable } from './known-tables.ts';
+import { loadHandled } from './load-handled.ts';
+import { loadPlaces } from './load-places.ts';
+import { loadStates } from './load-states.ts';
+import { isKnownFact, markFacts, type ToldFact } from './mark-facts.ts';
+import { moveCheckpoints } from './move-checkpoints.ts';
+import { createProjectionScopes, type ProjectionScopes } from './projection-scopes.ts';
+import { asRefusedData } from './refused-data.ts';
+import { createRowStatements, type RowStatementsOf } from './row-table.ts';
+import { type Segment, storeHandled } from './store-handled.ts';
+import { writeStates } from './write-states.ts';
 
-export const createPostgresStateStore = (database: Database): StateStore => ({
-  loadCheckpoint: (projection, topic, partition) =>
-    loadCheckpoint(database, { projection, topic, partition }),
-  commit: (batch) => database.transaction((tx) => commitBatch(tx, batch)),
-});
+export interface PostgresStateStoreOptions {
+  readonly database: Database;
+  /** Appends what a batch derives to the outbox, in the batch's transaction. */
+  readonly appendDerived: (tx: SqlRunner, events: readonly DerivedEvent[]) => Promise<void>;
+}
 
-/** The checkpoint first: its row lock keeps a second holder of the partition waiting, and then tells it that it is late. */
-const commitBatch = async (tx: SqlRunner, batch: BatchCommit): Promise<boolean> => {
-  if (!(await moveCheckpoint(tx, batch, batch))) return false;
-  const effects = await onlyNew(tx, withoutRepeats(batch.effects));
-  for (const delta of foldEffects(effects)) await addToTable(tx, delta);
-  return true;
+export const createPostgresStateStore = (options: PostgresStateStoreOptions): StateStore => {
+  const { database } = options;
+  const findTable = createFindTable();
+  const scopes = createProjectionScopes(database);
+  const kinds = createFactKinds(database);
+  const addToTable = createAddToTable(findTable);
+  const rowStatementsOf = createRowStatements(findTable);
+  const hopingForNewFacts = createHope();
+
+  return {
+    loadPlaces: (projection, places) => loadPlaces(database, projection, places),
+    loadHandled: (projection, requests) => loadHandled(database, scopes, projection, requests),
+    loadStates: (projection, requests) => loadStates(database, rowStatementsOf, projection, requests),
+    findDue: (projection, request) => findDue(database, projection, request),
+    commit: async (batch) => {
+      try {
+        const numbered = await numberBatch(batch, scopes, kinds);
+        const sinks = { ...options, addToTable, rowStatementsOf };
+        return await hopingForNewFacts(batch.projection, (factsAreNew) =>
+          database.transaction((tx) => commitBatch(tx, numbered, { ...sinks, factsAreNew })),
+        );
+      } catch (error) {
+        if (error instanceof Fenced) return { kind: 'fenced' };
+        throw asRefusedData(error);
+      }
+    },
+  };
 };
 
-const onlyNew = async (tx: SqlRunner, effects: readonly Effect[]): Promise<readonly Effect[]> => {
-  const fresh = await markHandled(
-    tx,
-    effects.flatMap(({ handled }) => (handled ? [handled] : [])),
-  );
-  return effects.filter(({ handled }) => !handled || fresh.has(handledKeyText(handled)));
+/** Undoes the transaction of a batch that came too late. */
+class Fenced extends Error {}
+
+interface NumberedBatch extends BatchCommit {
+  readonly segments: readonly Segment[];
+  readonly toldFacts: readonly ToldFact[];
+}
+
+const numberBatch = async (
+  batch: BatchCommit,
+  scopes: ProjectionScopes,
+  kinds: FactKinds,
+): Promise<NumberedBatch> => {
+  const { projection, handled, facts } = batch;
+  const [scopeOf, kindOf] = await Promise.all([
+    scopes.of(projection, handled),
+    kinds.of(
+      projection,
+      facts.map(({ fact }) => fact),
+    ),
+  ]);
+  return {
+    ...batch,
+    segments: handled.map(({ bucketStartMs, ids }, index) => ({
+      scope: scopeOf[index] ?? 0,
+      bucketStartMs,
+      ids,
+    })),
+    toldFacts: facts.map((effect, index) => ({ ...effect, kind: kindOf[index] ?? 0 })),
+  };
+};
+
+/** Batches of a projection that look at every fact after one has come a second time. */
+const waryBatches = 20;
+
+/** Facts that come a second time are rare in most projections. Where one does, the batch is done again with an eye on them. */
+const createHope = () => {
+  const wary = new Map<string, number>();
+  return async <T>({ name }: ProjectionId, commit: (factsAreNew: boolean) => Promise<T>): Promise<T> => {
+    const left = wary.get(name) ?? 0;
+    if (left > 0) {
+      wary.set(name, left - 1);
+      return commit(false);
+    }
+    try {
+      return await commit(true);
+    } catch (error) {
+      if (!isKnownFact(error)) throw error;
+      wary.set(name, waryBatches);
+      return commit(false);
+    }
+  };
+};
+
+interface Sinks extends Pick<PostgresStateStoreOptions, 'appendDerived'> {
+  readonly addToTable: AddToTable;
+  readonly rowStatementsOf: RowStatementsOf;
+  readonly factsAreNew: boolean;
+}
+
+/** The checkpoints first: their locks keep a second holder of a place waiting, and then tell it that it is late. */
+const commitBatch = async (tx: SqlRunner, batch: NumberedBatch, sinks: Sinks): Promise<CommitOutcome> => {
+  const { projection } = batch;
+  if (!(await moveCheckpoints(tx, projection, batch.moves))) throw new Fenced();
+  if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
+  await storeHandled(tx, batch.segments);
+  const newFacts = await markFacts(tx, batch.toldFacts, { areNew: sinks.factsAreNew });
+  for (const delta of foldCounters(batch.deltas, newFacts)) await sinks.addToTable(tx, delta);
+  await writeStates(tx, sinks.rowStatementsOf, projection, batch.states);
+  if (batch.derived.length > 0) await sinks.appendDerived(tx, batch.derived);
+  return { kind: 'committed', knownFacts: batch.facts.length - newFacts.length };
 };

@@ -1,41 +1,239 @@
-import type { RawBatch, RawRecord } from './record-source.ts';
-import type { Effect, StreamRecord } from './topology.ts';
+import type { DecodedBatch, Place, RawBatch, RawRecord } from './record.ts';
+import type { CounterRow, CounterTable, StateDefinition, TableDelta } from './tables.ts';
 
-/** Where a batch comes from and what it does; committed whole or not at all. */
-export interface BatchCommit {
-  readonly projection: string;
-  readonly topic: string;
-  readonly partition: number;
-  /** Where the checkpoint must stand for this batch to be the next one; undefined when there is none yet. */
-  readonly expectedOffset: number | undefined;
-  readonly nextOffset: number;
-  readonly effects: readonly Effect[];
+/** A projection by name and version of its definition: another version has checkpoints, handled keys and states of its own. */
+export interface ProjectionId {
+  readonly name: string;
+  readonly version: number;
 }
 
-/** Keeps tables, handled keys and checkpoints, all in one transaction. */
-export interface StateStore {
-  loadCheckpoint(projection: string, topic: string, partition: number): Promise<number | undefined>;
-  /** False when the checkpoint stands elsewhere: somebody else has this partition now. */
-  commit(batch: BatchCommit): Promise<boolean>;
+/** Where to go on in a place. */
+export interface StartOffset extends Place {
+  /** Undefined where the projection has never been: the source's own rule (earliest, latest) holds then. */
+  readonly offset: number | undefined;
 }
 
-/** A record that can never be processed, and why. */
-export interface PoisonRecord {
-  readonly record: RawRecord;
-  readonly error: Error;
+/**
+ * Where records come from: partitions are given and taken away, each is read in order from the offset that was asked for.
+ * Partitions of one number belong together: whoever has one topic's has that of every other topic.
+ */
+export interface RecordSource {
+  /**
+   * Joins the others that share the topics. After every (re)assignment `onAssigned` is asked where to start; what was read
+   * and not taken before that is dropped. `onRevoked` comes as soon as it is known that the assignment will change.
+   */
+  start(handlers: SourceHandlers): Promise<void>;
+  /**
+   * The next batches of the assigned places, at most `recordsMax` records in all, at most one batch per place, each
+   * following on the last one that was taken (or on the offset sought). Waits until there is something; answers with
+   * nothing after `waitMs`. Reading goes on in the background, bounded.
+   */
+  take(limits: { readonly recordsMax: number; readonly waitMs: number }): Promise<readonly RawBatch[]>;
+  /**
+   * Drops what was read of the place and reads on from there, after a pause where one is asked for. Answers with the
+   * number of the new reading: batches that were taken before have a lower one.
+   */
+  seek(place: Place, offset: number, options?: { readonly afterMs: number }): number;
+  /** Whether everything that the broker is known to have of the place has been taken. */
+  isCaughtUp(place: Place): boolean;
+  /** For lag tools only: the checkpoints are the truth. Never throws, never waited for. */
+  reportApplied(offsets: readonly (Place & { readonly offset: number })[]): void;
+  stop(): Promise<void>;
+  /** Settles with the reason when the source has given up for good. */
+  readonly failed: Promise<Error>;
 }
 
-export interface DecodedBatch {
-  readonly records: readonly StreamRecord<unknown>[];
-  readonly poison: readonly PoisonRecord[];
+export interface SourceHandlers {
+  onAssigned(places: readonly (Place & { readonly reading: number })[]): Promise<readonly StartOffset[]>;
+  onRevoked(): void;
 }
 
-/** Turns bytes into values. Throws only when trying again may help; bad bytes come back as poison. */
+/** Turns bytes into values. Throws only when trying again may help; bad bytes are told as undecodable. */
 export interface RecordDecoder {
   decode(batch: RawBatch): Promise<DecodedBatch>;
 }
 
-/** Keeps what cannot be processed. Resolves once it is safe. */
+export type LetterKind =
+  /** The bytes could not be read. */
+  | 'undecodable'
+  /** A step of the topology threw. */
+  | 'failed'
+  /** The database refused what came of it. */
+  | 'refused'
+  /** An earlier record of its key is here already, and order matters. */
+  | 'parked';
+
+export interface DeadLetter {
+  readonly place: Place;
+  readonly record: RawRecord;
+  readonly kind: LetterKind;
+  readonly error: Error;
+}
+
+/** Keeps what cannot be processed: original bytes, and the cause beside them. Resolves once it is safe. */
 export interface DeadLetters {
-  send(batch: RawBatch, poison: readonly PoisonRecord[], projection: string): Promise<void>;
+  send(projection: ProjectionId, letters: readonly DeadLetter[]): Promise<void>;
+}
+
+/** What a projection has applied of a place. */
+export interface Checkpoint {
+  readonly nextOffset: number;
+  /** The latest event time seen: what windows go by. −Infinity before the first record. */
+  readonly streamTimeMs: number;
+}
+
+/** A key whose first failed record and everything behind it went to the dead letters, until they are replayed in order. */
+export interface ParkedKey {
+  readonly key: string;
+  /** Offset of the record that failed first. */
+  readonly sinceOffset: number;
+  /** Records of this key among the dead letters since then. */
+  readonly records: number;
+  readonly reason: string;
+  /** A replay whose first record failed again: the rest of that replay goes behind it. */
+  readonly brokenReplay: string | null;
+}
+
+export interface PlaceState {
+  readonly checkpoint: Checkpoint | undefined;
+  readonly parked: readonly ParkedKey[];
+}
+
+/** Ids that were handled, by place and by the stretch of event time they fall into. */
+export interface HandledIds extends Place {
+  readonly bucketStartMs: number;
+  readonly ids: readonly string[];
+}
+
+/** A business fact that counts once, however many events tell of it. */
+export interface Fact {
+  readonly aggregateType: string;
+  readonly aggregateId: string;
+  readonly action: string;
+}
+
+/** What is added only if the fact is new. */
+export interface FactEffect {
+  readonly fact: Fact;
+  readonly adds: readonly { readonly table: CounterTable; readonly row: CounterRow }[];
+}
+
+export interface StateChange {
+  /** States are found by key alone, and when they are due by their place: the one whose records change them. */
+  readonly place: Place;
+  readonly state: StateDefinition;
+  readonly key: string;
+  /** A JSON value; undefined takes the state away. */
+  readonly value: unknown;
+  /** When it wants to be looked at by itself, as windows do when they close. Only for states without a table of their own. */
+  readonly dueAtMs?: number;
+}
+
+export interface DueState {
+  readonly place: Place;
+  readonly state: string;
+  readonly key: string;
+  readonly value: unknown;
+  readonly dueAtMs: number;
+}
+
+export interface StateRequest {
+  readonly state: StateDefinition;
+  readonly keys: readonly string[];
+}
+
+/** An event that a topology derives; it goes through the outbox, in the same transaction as everything else. */
+export interface DerivedEvent {
+  /** Made from the source event's id and the step, so that deriving it again gives the same. */
+  readonly id: string;
+  readonly destination: string;
+  readonly key: string;
+  readonly value: unknown;
+  readonly timeMs: number;
+  /** The id of the event it comes from. */
+  readonly causationId: string;
+}
+
+/** A checkpoint's move. */
+export interface Move extends Place {
+  /** Where the checkpoint must stand for this batch to be the next one; undefined when there is none yet. */
+  readonly expectedOffset: number | undefined;
+  /** May equal `expectedOffset`: it is checked all the same. */
+  readonly nextOffset: number;
+  readonly streamTimeMs: number;
+  /** Records that came after their window had closed, to be added to those before. */
+  readonly lateRecords: number;
+}
+
+export interface ParkedChange extends Place {
+  readonly key: string;
+  /** Records behind the key before this batch; undefined when it was not parked. Checked, as an operator may release keys. */
+  readonly expectedRecords: number | undefined;
+  /** Undefined releases the key. */
+  readonly parked: Omit<ParkedKey, 'key'> | undefined;
+}
+
+/** Everything a batch does, over one or more places; committed whole or not at all. */
+export interface BatchCommit {
+  readonly projection: ProjectionId;
+  readonly moves: readonly Move[];
+  readonly handled: readonly HandledIds[];
+  readonly facts: readonly FactEffect[];
+  readonly deltas: readonly TableDelta[];
+  readonly states: readonly StateChange[];
+  readonly parked: readonly ParkedChange[];
+  readonly derived: readonly DerivedEvent[];
+}
+
+export type CommitOutcome =
+  /** `knownFacts`: how many facts had been told before and added nothing. */
+  | { readonly kind: 'committed'; readonly knownFacts: number }
+  /** A checkpoint or a parked key is not where the batch began: somebody else has been there. Nothing was changed. */
+  | { readonly kind: 'fenced' };
+
+/** The database refused the data itself (a constraint, a number too large): waiting does not help, another record may. */
+export class RefusedData extends Error {
+  override readonly name = 'RefusedData';
+}
+
+/**
+ * Keeps tables, states, handled ids and checkpoints. `commit` does all of a batch in one transaction and throws
+ * `RefusedData` for data that cannot be stored; whatever else is thrown, here or elsewhere, is trouble that passes.
+ */
+export interface StateStore {
+  /** In the order of the places. */
+  loadPlaces(projection: ProjectionId, places: readonly Place[]): Promise<readonly PlaceState[]>;
+  /** Ids handled in these stretches of time, in the order of the requests. */
+  loadHandled(
+    projection: ProjectionId,
+    requests: readonly Omit<HandledIds, 'ids'>[],
+  ): Promise<readonly (readonly string[])[]>;
+  /** Values by key, in the order of the requests; a key without a state is not in the map. */
+  loadStates(
+    projection: ProjectionId,
+    requests: readonly StateRequest[],
+  ): Promise<readonly ReadonlyMap<string, unknown>[]>;
+  /** States of the place that were due by then, the earliest first. */
+  findDue(
+    projection: ProjectionId,
+    request: { readonly place: Place; readonly untilMs: number; readonly statesMax: number },
+  ): Promise<readonly DueState[]>;
+  commit(batch: BatchCommit): Promise<CommitOutcome>;
+}
+
+/** What happens inside, for metrics; told once per batch, never per record. */
+export interface StreamsObserver {
+  applied(told: {
+    readonly projection: ProjectionId;
+    readonly places: readonly (Place & { readonly records: number })[];
+    readonly duplicates: number;
+    readonly knownFacts: number;
+    readonly late: number;
+    /** From the newest event's own time to now. */
+    readonly delayMs: number;
+    readonly commitMs: number;
+  }): void;
+  deadLettered(projection: ProjectionId, letters: readonly DeadLetter[]): void;
+  fenced(projection: ProjectionId): void;
+  waiting(projection: ProjectionId, isWaiting: boolean): void;
 }

@@ -19,6 +19,8 @@ describe('HTTP on the socket', () => {
       requestTimeoutMs: 1000,
       newRequestId: () => 'request-1',
       healthChecks: { slow: () => slowCheck() },
+      scrape: async () => ({ contentType: 'text/plain', text: '' }),
+      observer: { answered: () => {} },
     });
     port = Number(new URL(await listen(server, { host: '127.0.0.1', port: 0 })).port);
   });

@@ -11,7 +11,7 @@ import { readTopic } from '../support/topic-reader.ts';
 const problemOf = ({ body }: Answer): string => String(body.type).replace('urn:millrace:problem:', '');
 
 describe('orders over HTTP', function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   const workspace = useWorkspace({ RATE_LIMIT_FAILED_LOGINS_PER_MINUTE: '0' });
   let operator: Client;
   let ann: Client;

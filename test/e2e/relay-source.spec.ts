@@ -5,7 +5,7 @@ import { useWorkspace, type Workspace } from '../support/stack.ts';
 import { readTopic } from '../support/topic-reader.ts';
 
 describe('a relay that changes its source', function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   const workspace = useWorkspace();
 
   const withSource = (space: Workspace, source: 'cursor' | 'wal'): Workspace => ({

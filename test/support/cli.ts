@@ -37,17 +37,23 @@ export const runCli = async (args: readonly string[], env: Readonly<Record<strin
   return { code, stdout: cli.stdout(), stderr: cli.stderr() };
 };
 
-export const readyUrl = (cli: CliProcess, timeoutMs = 60_000): Promise<string> =>
-  eventually(
+export const readyUrl = (cli: CliProcess, timeoutMs = 60_000): Promise<string> => {
+  const ready = eventually(
     () => {
-      if (cli.child.exitCode !== null)
-        throw new Error(`It ended with ${cli.child.exitCode}: ${cli.stderr()}`);
       const url = /^Millrace is ready: (\S+)$/m.exec(cli.stdout())?.[1];
-      if (!url) throw new Error(`No ready line yet: ${cli.stderr()}`);
+      const { exitCode, signalCode } = cli.child;
+      if (!url && exitCode === null && signalCode === null)
+        throw new Error(`No ready line yet: ${cli.stderr()}`);
       return url;
     },
     { timeoutMs, what: 'ready line' },
   );
+  return ready.then((url) => {
+    if (url) return url;
+    // It has ended: more patience would not help.
+    throw new Error(`It ended with ${cli.child.signalCode ?? cli.child.exitCode}: ${cli.stderr()}`);
+  });
+};
 
 /** What a person would put into the environment to use servers that run already. */
 export const environmentOf = ({ endpoints, config }: Workspace): Record<string, string> => ({

@@ -6,40 +6,59 @@ import { createWriterSchemas } from '../../src/journal/writer-schemas.ts';
 import { PublishError } from '../../src/kafka/publish-error.ts';
 import type { OutgoingRecord, RecordProducer } from '../../src/kafka/record-producer.ts';
 import type { Database } from '../../src/postgres/database.ts';
+import type { SchemaRegistry } from '../../src/registry/schema-registry.ts';
 import { CircuitBreaker } from '../../src/relay/circuit-breaker.ts';
 import { createCursorSource } from '../../src/relay/cursor-source.ts';
 import { createDeadLetterNet, type DeadLetterNet } from '../../src/relay/dead-letters.ts';
 import type { Relay } from '../../src/relay/loop.ts';
 import type { PublishPorts } from '../../src/relay/publish-page.ts';
 import { startRelay } from '../../src/relay/relay.ts';
+import { createRelayControl } from '../../src/relay/relay-control.ts';
+import type { RelayObserver } from '../../src/relay/relay-observer.ts';
 import { type RetrySettings, startRetryRelay } from '../../src/relay/retry-relay.ts';
+import { startShardKeeper } from '../../src/relay/shard-keeper.ts';
 
 export interface MemoryBroker {
   /** Keys of the records it has, in the order they came. */
-  readonly keys: (Buffer | string | null)[];
+  readonly keys: string[];
   readonly values: (Buffer | null)[];
   readonly producer: RecordProducer;
-  setMood(mood: (records: readonly OutgoingRecord[]) => void): void;
+  setMood(mood: (records: readonly ReceivedRecord[]) => void): void;
 }
+
+/** A record as a broker sees it. */
+export interface ReceivedRecord {
+  readonly key: string | null;
+  readonly value: Buffer | null;
+}
+
+export const received = (record: OutgoingRecord): ReceivedRecord => {
+  if (!('bytes' in record)) return { key: record.key && String(record.key), value: record.value };
+  const { bytes, keyStart, keyEnd, valueStart, valueEnd, shape } = record;
+  const value = bytes.subarray(valueStart, valueEnd);
+  return {
+    key: bytes.toString('utf8', keyStart, keyEnd),
+    value: shape.valuePrefix ? Buffer.concat([shape.valuePrefix, value]) : value,
+  };
+};
 
 /** A broker in memory whose moods a test decides; the real one has its turn in other specs. */
 export const createMemoryBroker = (): MemoryBroker => {
-  const keys: (Buffer | string | null)[] = [];
+  const keys: string[] = [];
   const values: (Buffer | null)[] = [];
-  let mood: (records: readonly OutgoingRecord[]) => void = () => {};
+  let mood: (records: readonly ReceivedRecord[]) => void = () => {};
+  const send = async (batches: ReadonlyMap<string, readonly OutgoingRecord[]>): Promise<void> => {
+    for (const given of batches.values()) {
+      const records = given.map(received);
+      mood(records);
+      keys.push(...records.map(({ key }) => String(key)));
+      values.push(...records.map(({ value }) => value));
+    }
+  };
   return {
     keys,
     values,
-    producer: {
-      send: async (batches) => {
-        for (const records of batches.values()) {
-          mood(records);
-          keys.push(...records.map(({ key }) => key));
-          values.push(...records.map(({ value }) => value));
-        }
-      },
-      close: async () => {},
-    },
+    producer: { send, prepare: (batches) => ({ send: () => send(batches) }), close: async () => {} },
     setMood: (next) => {
       mood = next;
     },
@@ -51,7 +70,13 @@ export const brokerTrouble = (): Error =>
 export const recordRefused = (): Error =>
   new PublishError('RECORD_TOO_LARGE', { retriable: false, cause: new Error('message too large') });
 
-const mainSettings = { pollIntervalMs: 20, batchSizeMax: 5, retryDelayMs: 20, leaseMs: 1000 };
+const mainSettings = {
+  pollIntervalMs: 20,
+  batchSizeMax: 5,
+  retryDelayMs: 20,
+  leaseMs: 1000,
+  suspectAfterDeaths: 3,
+};
 const retrySettings: RetrySettings = {
   retryIntervalMs: 20,
   retryBatchSizeMax: 50,
@@ -59,11 +84,12 @@ const retrySettings: RetrySettings = {
   backoffBaseMs: 1,
   backoffMaxMs: 5,
   retryLeaseMs: 1000,
+  suspectAfterDeaths: 3,
 };
 const breakerSettings = { windowCalls: 10, callsMin: 5, failureRatePercent: 50, openMs: 200, trialCalls: 3 };
 
 /** Relays of one spec, stopped after each test. */
-export const useRelays = (database: () => Database, log: Logger) => {
+export const useRelays = (database: () => Database, log: Logger, observer?: RelayObserver) => {
   const running: Relay[] = [];
   const directory = mkdtempSync(join(tmpdir(), 'millrace-relay-'));
   const backupFile = join(directory, 'dead', 'letters.jsonl');
@@ -72,6 +98,7 @@ export const useRelays = (database: () => Database, log: Logger) => {
   });
   after(() => rmSync(directory, { recursive: true, force: true }));
 
+  const control = createRelayControl(log);
   const common = (broker: MemoryBroker, holder: string, deadLetters?: DeadLetterNet) => {
     const publishing: PublishPorts = {
       producer: broker.producer,
@@ -84,13 +111,15 @@ export const useRelays = (database: () => Database, log: Logger) => {
         onChange: ({ from, to }) => log.warn(`circuit ${from} → ${to}`),
       }),
       publishTimeoutMs: 5000,
-      headersOf: () => ({}),
+      headersOf: () => undefined,
+      ...(observer && { observer }),
     };
     return {
       database: database(),
       publishing,
       deadLetters: deadLetters ?? createDeadLetterNet({ database: database(), backupFile, log }),
       holder,
+      control,
       log,
     };
   };
@@ -100,6 +129,11 @@ export const useRelays = (database: () => Database, log: Logger) => {
   };
   return {
     backupFile,
+    /** As the relay role does when it hears of it. */
+    reconsider: (): void => {
+      control.notice();
+      for (const relay of running) relay.wake();
+    },
     startMain: (holder: string, broker: MemoryBroker, deadLetters?: DeadLetterNet): Relay =>
       keep(
         startRelay({
@@ -108,7 +142,35 @@ export const useRelays = (database: () => Database, log: Logger) => {
           settings: mainSettings,
         }),
       ),
-    startRetry: (holder: string, broker: MemoryBroker, settings: Partial<RetrySettings> = {}): Relay =>
-      keep(startRetryRelay({ ...common(broker, holder), settings: { ...retrySettings, ...settings } })),
+    /** As the relay role does it: as many shards as are its share. */
+    startShards: (holder: string, broker: MemoryBroker): Relay =>
+      keep(
+        startShardKeeper({
+          database: database(),
+          holder,
+          leaseMs: mainSettings.leaseMs,
+          startShard: async (shard, onLeaseLost) =>
+            startRelay({
+              ...common(broker, holder),
+              source: createCursorSource(database(), shard),
+              shard,
+              onLeaseLost,
+              settings: mainSettings,
+            }),
+          log,
+        }),
+      ),
+    startRetry: (
+      holder: string,
+      broker: MemoryBroker,
+      settings: Partial<RetrySettings> = {},
+      registry: Partial<SchemaRegistry> = {},
+    ): Relay => {
+      const { publishing, ...rest } = common(broker, holder);
+      const ports = { ...publishing, registry: { ...publishing.registry, ...registry } };
+      return keep(
+        startRetryRelay({ ...rest, publishing: ports, settings: { ...retrySettings, ...settings } }),
+      );
+    },
   };
 };

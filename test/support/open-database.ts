@@ -7,8 +7,9 @@ export const openTestDatabase = (workspace: Workspace, poolSizeMax = 4): Databas
     url: workspace.endpoints.databaseUrl,
     applicationName: 'millrace-spec',
     poolSizeMax,
-    connectTimeoutMs: 5000,
+    connectTimeoutMs: 30_000,
     statementTimeoutMs: 30_000,
+    idleTransactionTimeoutMs: 30_000,
     onIdleError: () => {},
   });
   workspace.closeAtEnd(() => database.close());

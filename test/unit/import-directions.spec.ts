@@ -20,14 +20,20 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   kafka: ['streams', 'topics'],
   'schema-evolution': ['avro', 'event-catalogue', 'streams'],
   registry: ['avro', 'event-catalogue', 'schema-evolution', 'streams'],
-  relay: ['avro', 'event-catalogue', 'journal', 'kafka', 'postgres', 'registry'],
-  'outbox-admin': ['avro', 'event-catalogue', 'journal', 'postgres', 'relay'],
+  relay: ['avro', 'event-catalogue', 'journal', 'kafka', 'operator-audit', 'postgres', 'registry'],
+  'operator-audit': ['postgres'],
+  'outbox-admin': ['avro', 'event-catalogue', 'journal', 'operator-audit', 'postgres', 'relay'],
+  'relay-admin': ['operator-audit', 'postgres', 'relay'],
+  'dlq-admin': ['avro', 'kafka', 'operator-audit', 'postgres', 'streams', 'topics'],
   streams: [],
   'streams-postgres': ['postgres', 'streams'],
   projections: ['avro', 'event-catalogue', 'streams'],
+  'product-cache': [],
   'read-model': ['postgres'],
   auth: [],
-  http: ['auth', 'commands', 'domain', 'journal', 'outbox-admin', 'read-model'],
+  http: ['auth', 'commands', 'dlq-admin', 'domain', 'journal', 'outbox-admin', 'read-model', 'relay-admin'],
+  // It implements the observers of the rooms it measures; those know nothing of it.
+  metrics: ['http', 'relay', 'streams'],
   infra: ['config'],
   app: ['*'],
   cli: [
@@ -35,6 +41,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
     'auth',
     'avro',
     'config',
+    'dlq-admin',
     'http',
     'infra',
     'logging',
@@ -42,7 +49,9 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
     'postgres',
     'registry',
     'relay',
+    'relay-admin',
     'schema-evolution',
+    'streams',
   ],
 };
 
@@ -56,9 +65,11 @@ const libraryRooms: Readonly<Record<string, readonly string[]>> = {
   '@kafkajs/confluent-schema-registry': ['registry'],
   avsc: ['avro', 'journal', 'registry'],
   rxjs: ['streams', 'projections'],
+  redis: ['product-cache'],
   fastify: ['http'],
   jose: ['auth'],
   commander: ['cli'],
+  'prom-client': ['metrics'],
 };
 
 const root = join(import.meta.dirname, '..', '..');

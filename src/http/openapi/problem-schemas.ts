@@ -36,6 +36,16 @@ const memberExamples: Readonly<Record<string, unknown>> = {
   due: { amountMinor: 1999, currency: 'EUR' },
   offered: 1000,
   firstId: 42,
+  refused: [
+    {
+      reason: 'parked',
+      letters: 1,
+      examples: ['order-events@17'],
+      projection: 'order-view',
+      topic: 'order-events',
+      key: 'o-1',
+    },
+  ],
 };
 
 export const problemExample = (name: ProblemName) => {

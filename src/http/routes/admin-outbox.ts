@@ -10,6 +10,7 @@ import {
 import type { OutboxEvent } from '../../outbox-admin/outbox-event.ts';
 import type { RetrySelection } from '../../outbox-admin/retry-events.ts';
 import { callerOf } from '../access-control.ts';
+import { changeProblems, refuseIfMatch } from '../admin-changes.ts';
 import {
   DropAnswer,
   DropEventBody,
@@ -48,21 +49,13 @@ const getEvent: Operation = {
   problems: ['outbox-event-unknown'],
 };
 
-/** What taking a body brings along. Neither needs an Idempotency-Key: done twice they come to the same. */
-const bodyProblems = [
-  'malformed-json',
-  'body-too-large',
-  'unsupported-media-type',
-  'if-match-not-applicable',
-] as const;
-
 const retry: Operation = {
   id: 'retryEvents',
   tag: 'Outbox',
   summary: 'Try failed and dead events again at once',
   description: 'Each aggregate goes out from its first event on, as one sequence.',
   access: 'operator',
-  problems: bodyProblems,
+  problems: changeProblems,
 };
 
 const drop: Operation = {
@@ -71,16 +64,11 @@ const drop: Operation = {
   summary: 'Give a failed or dead event up for good',
   description: 'It stays in the journal, consumers never see it, and its aggregate goes on.',
   access: 'operator',
-  problems: [...bodyProblems, 'outbox-event-not-held', 'outbox-event-waits'],
+  problems: [...changeProblems, 'outbox-event-not-held', 'outbox-event-waits'],
 };
 
 export const adminOutboxRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, { outbox }) => {
-  // A condition that nobody checks must not look as if it held.
-  server.addHook('onRequest', (request, reply, done) => {
-    if (request.method === 'POST' && request.headers['if-match'] !== undefined)
-      sendProblem(reply, problem('if-match-not-applicable', {}));
-    else done();
-  });
+  refuseIfMatch(server);
 
   server.get(
     '/admin/outbox/failed',

@@ -13,6 +13,7 @@ import {
   inspectSlot,
   requireLiveSlot,
   requireLogicalLog,
+  requireOneShard,
   requirePlainName,
 } from './slot.ts';
 import {
@@ -47,6 +48,7 @@ export const handOverToWal = async (db: Database, options: HandOverToWalOptions)
   requirePlainName(slot);
   requirePlainName(publication);
   await requireLogicalLog(db);
+  await requireOneShard(db);
   try {
     return await withSlotSession(
       { ...options, url: options.databaseUrl, waitMaxMs: options.slotWaitMaxMs },
@@ -61,7 +63,11 @@ export const handOverToWal = async (db: Database, options: HandOverToWalOptions)
         // between forgetting the one and dropping the other. Either way the cursor has not been relieved of a row.
         await dropSlot(db, slot);
         const { consistentLsn, snapshot } = await session.create(slot);
-        await beginPosition(db, { slot, lsn: consistentLsn, cursorUntil: snapshot });
+        if (!(await beginPosition(db, { slot, lsn: consistentLsn, cursorUntil: snapshot }))) {
+          // Somebody has divided the journal in this very moment. A slot that nobody reads keeps the log for ever.
+          await dropSlot(db, slot);
+          await requireOneShard(db);
+        }
         const begun = await loadPosition(db, slot);
         if (!begun) throw new Error('The position of a new slot was stored and is not there');
         return begun;

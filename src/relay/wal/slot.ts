@@ -2,6 +2,7 @@ import { OperatorError } from '../../operator-error.ts';
 import type { SqlRunner } from '../../postgres/database.ts';
 import { parseLsn } from '../../postgres/lsn.ts';
 import { codeOf } from '../../postgres/sql-error.ts';
+import { loadShardCount } from '../sharding.ts';
 
 export interface SlotHealth {
   readonly slot: string;
@@ -67,6 +68,19 @@ export const requireLogicalLog = async (db: SqlRunner): Promise<void> => {
     remedy:
       'Set wal_level=logical and restart the server, or run the relay with RELAY_SOURCE=cursor, which needs no such setting',
   });
+};
+
+/** The log tells of all keys in one stream, and only one relay can read it. */
+export const requireOneShard = async (db: SqlRunner): Promise<void> => {
+  const shards = await loadShardCount(db);
+  if (shards === 1) return;
+  throw new OperatorError(
+    `The write-ahead log can be relayed in one shard only, and ${shards} are in force`,
+    {
+      remedy:
+        'Bring them together with npx millrace relay reshard 1 and start again, or read the table by snapshots with RELAY_SOURCE=cursor',
+    },
+  );
 };
 
 const insufficientPrivilege = '42501';

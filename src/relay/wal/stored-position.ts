@@ -72,16 +72,15 @@ const beginStatement = {
     insert into outbox_wal_position
       (slot, lsn, rows_settled, cursor_until, mark_snapshot, mark_lsn, system_identifier)
     select $1, $2::pg_lsn, 0, $3::pg_snapshot, $3::pg_snapshot, $2::pg_lsn, system_identifier
-    from pg_control_system()`,
+    from pg_control_system(), (select from relay_sharding where shards = 1 for share) single
+    returning id`,
 };
 
-/** Where a new slot begins; the rows before are left to the cursor. */
+/** Where a new slot begins; the rows before are left to the cursor. False when there is not one cursor but several. */
 export const beginPosition = async (
   db: SqlRunner,
   { slot, lsn, cursorUntil }: { slot: string; lsn: string; cursorUntil: string },
-): Promise<void> => {
-  await db.execute(beginStatement, [slot, lsn, cursorUntil]);
-};
+): Promise<boolean> => (await db.execute(beginStatement, [slot, lsn, cursorUntil])).length > 0;
 
 const pruneStatement = {
   name: 'prune-wal-positions',

@@ -78,12 +78,21 @@ const objectInUse = '55006';
 const slotUnusable = ['42704', '55000'];
 const settlesPerPruning = 100;
 
+const settingsOf = (options: WalSourceOptions): WalSourceSettings => ({
+  ...defaultWalSettings,
+  ...options.settings,
+});
+
+/** Makes the slot, unless there is one, or says what is missing for it. */
+export const prepareWalSource = async (options: WalSourceOptions): Promise<void> => {
+  const { database, databaseUrl, applicationName } = options;
+  await handOverToWal(database, { ...settingsOf(options), databaseUrl, applicationName });
+};
+
 /** The outbox as the write-ahead log tells it: rows in the order of their commits. Only the holder of the lease asks it. */
 export const createWalSource = async (options: WalSourceOptions): Promise<WalSource> => {
-  const { database, databaseUrl, applicationName } = options;
-  const settings = { ...defaultWalSettings, ...options.settings };
-  await handOverToWal(database, { ...settings, databaseUrl, applicationName });
-  return new WalReader(options, settings);
+  await prepareWalSource(options);
+  return new WalReader(options, settingsOf(options));
 };
 
 class WalReader implements WalSource {

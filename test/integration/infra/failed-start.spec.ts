@@ -11,7 +11,7 @@ import { processesOf } from './processes-of.ts';
 import { configFor, settingsFor, temporaryDataDir } from './stack-settings.ts';
 
 describe('a start that fails', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   const dataDir = temporaryDataDir();
   const owners: OwnerProcess[] = [];
 

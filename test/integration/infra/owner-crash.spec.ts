@@ -10,7 +10,7 @@ import { query } from './stack-probes.ts';
 import { settingsFor, temporaryDataDir } from './stack-settings.ts';
 
 describe('a stack whose owner comes to a sudden end', function () {
-  this.timeout(90_000);
+  this.timeout(180_000);
   const dataDir = temporaryDataDir();
   const owners: OwnerProcess[] = [];
   const start = (): OwnerProcess => {
@@ -35,7 +35,7 @@ describe('a stack whose owner comes to a sudden end', function () {
       expect(children().map(({ name }) => name)).to.include.members(['initdb', 'kafka-storage']),
     );
     await owner.signal('SIGKILL');
-    await eventually(nothingIsLeft, { timeoutMs: 15_000, what: 'the watchdog ends the tools' });
+    await eventually(nothingIsLeft, { timeoutMs: 60_000, what: 'the watchdog ends the tools' });
     expect(existsSync(join(dataDir, 'postgres')), 'half a data directory with a good name').to.equal(false);
     expect(existsSync(join(dataDir, 'kafka')), 'half a data directory with a good name').to.equal(false);
   });
@@ -59,7 +59,7 @@ describe('a stack whose owner comes to a sudden end', function () {
     ]);
 
     await owner?.signal('SIGKILL');
-    await eventually(nothingIsLeft, { timeoutMs: 15_000, what: 'the watchdog ends the servers' });
+    await eventually(nothingIsLeft, { timeoutMs: 60_000, what: 'the watchdog ends the servers' });
   });
 
   it('starts again after that; with its watchdog killed too, the next start ends what was left', async () => {

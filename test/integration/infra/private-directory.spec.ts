@@ -44,7 +44,7 @@ const privateCheckout = (folder: string): string => {
 };
 
 describe('a checkout in a directory that only its owner can enter', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   const folder = temporaryDataDir();
   const isRoot = process.getuid?.() === 0;
   const relocatedBefore = existsSync(relocationRoot) ? readdirSync(relocationRoot) : [];

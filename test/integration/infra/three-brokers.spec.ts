@@ -7,7 +7,7 @@ import { brokerIds, withAdmin } from './stack-probes.ts';
 import { configFor, startOnly, temporaryDataDir } from './stack-settings.ts';
 
 describe('three embedded brokers', function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   const dataDir = temporaryDataDir();
   let stack: EmbeddedStack;
   let brokers: readonly string[];
@@ -36,7 +36,7 @@ describe('three embedded brokers', function () {
     expect(broker?.pid).to.equal(undefined);
     const others = brokers.filter((_, index) => index !== 1);
     await eventually(async () => expect(await brokerIds(others)).to.deep.equal([1, 3]), {
-      timeoutMs: 20_000,
+      timeoutMs: 60_000,
     });
     await broker?.start();
     await eventually(async () => expect(await brokerIds(brokers)).to.deep.equal([1, 2, 3]));

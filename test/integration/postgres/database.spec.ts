@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { z } from 'zod';
 import type { Database } from '../../../src/postgres/database.ts';
 import { sql } from '../../../src/postgres/sql.ts';
+import { eventually } from '../../support/eventually.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { useWorkspace } from '../../support/stack.ts';
 
@@ -50,6 +51,22 @@ describe('database', () => {
       await db.checked((slonik) => slonik.any(sql.unsafe`select 1 / 0`)).catch(() => {});
     }
     expect(await found('nothing')).to.equal(null);
+  });
+
+  it('survives a connection that breaks in the middle of a transaction, between two statements', async () => {
+    const broken = db.transaction(async (tx) => {
+      await tx.execute(insert, ['cut']);
+      const [own] = await tx.execute<{ pid: number }>({
+        name: 'spec-pid',
+        text: 'select pg_backend_pid() as pid',
+      });
+      await db.execute({ name: 'spec-cut', text: 'select pg_terminate_backend($1)' }, [own?.pid]);
+      const alive = { name: 'spec-alive', text: 'select pid from pg_stat_activity where pid = $1' };
+      await eventually(async () => expect(await db.execute(alive, [own?.pid])).to.deep.equal([]));
+      await tx.execute(insert, ['too late']);
+    });
+    expect(await broken.catch((error: Error) => error)).to.be.instanceOf(Error);
+    expect([await found('cut'), await found('too late')]).to.deep.equal([null, null]);
   });
 
   it('does not pass on a row that is not what its schema says', async () => {

@@ -6,7 +6,6 @@ import { envelopeSchemaOf } from '../../../src/avro/envelope-schema.ts';
 import { readEnvelope } from '../../../src/avro/read-envelope.ts';
 import { appendEvents } from '../../../src/journal/append-events.ts';
 import { contentHash } from '../../../src/journal/content-hash.ts';
-import type { OutgoingRecord } from '../../../src/kafka/record-producer.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import { createDeadLetterNet } from '../../../src/relay/dead-letters.ts';
 import { claimDueRows } from '../../../src/relay/failed-rows.ts';
@@ -17,6 +16,7 @@ import {
   brokerTrouble,
   createMemoryBroker,
   type MemoryBroker,
+  type ReceivedRecord,
   recordRefused,
   useRelays,
 } from '../../support/memory-broker.ts';
@@ -76,7 +76,7 @@ describe('events that cannot be published', function () {
     );
   const refuse =
     (...keys: readonly string[]) =>
-    (records: readonly OutgoingRecord[]): void => {
+    (records: readonly ReceivedRecord[]): void => {
       if (records.some(({ key }) => keys.includes(String(key)))) throw recordRefused();
     };
 
@@ -146,6 +146,62 @@ describe('events that cannot be published', function () {
     expect(late, 'claimed under a lease that is gone').to.deep.equal([]);
   });
 
+  const claimAs = async (holder: string) => {
+    const lease = await acquireLease(db, { name: 'outbox-relay-retry', holder, holdMs: -1 });
+    if (!lease) throw new Error('Nobody else holds it');
+    const claimed = await claimDueRows(db, { rowsMax: 50, backoffBaseMs: 0, backoffMaxMs: 0, lease });
+    return claimed.map(({ aggregateId }) => aggregateId);
+  };
+
+  it('are tried alone once a try of them never came back, so that one that ends the process is found', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-9', 'bad-10', 'bad-11'));
+    await append(['bad-9', 1], ['bad-10', 1]);
+    relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(2));
+    expect(await claimAs('dies')).to.have.members(['bad-9', 'bad-10']);
+    await append(['bad-11', 1]);
+    await eventually(async () => expect(await failedRows()).to.have.length(3));
+    expect(await claimAs('lives'), 'what nobody has died of comes first').to.deep.equal(['bad-11']);
+    const alone = [await claimAs('dies'), await claimAs('dies'), await claimAs('dies')];
+    expect(alone.map(({ length }) => length)).to.deep.equal([1, 1, 1]);
+    broker.setMood(() => {});
+    relays.startRetry('x', broker);
+    await eventually(async () => expect(await failedRows()).to.deep.equal([]));
+  });
+
+  it('are given up when they have ended too many processes, without another try', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-12'));
+    await append(['bad-12', 1], ['bad-12', 2]);
+    const main = relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(2));
+    await main.stop();
+    for (let death = 0; death < 3; death++) expect(await claimAs('dies')).to.deep.equal(['bad-12']);
+    broker.setMood(() => {});
+    relays.startRetry('x', broker);
+    await eventually(async () => expect(await deadLetters()).to.have.length(1));
+    expect((await deadLetters())[0]?.reason).to.match(/3 processes ended/);
+    await eventually(async () => expect((await failedRows())[0]).to.include({ version: 1, isDead: true }));
+    expect(published(broker)).to.deep.equal([]);
+  });
+
+  it('are not to blame when the registry does not answer: that is no death', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-13'));
+    await append(['bad-13', 1]);
+    const main = relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(1));
+    await main.stop();
+    broker.setMood(() => {});
+    let refusals = 6;
+    const idOf = () =>
+      refusals-- > 0 ? Promise.reject(new Error('the registry is away')) : Promise.resolve(1);
+    relays.startRetry('x', broker, {}, { idOf });
+    await eventually(async () => expect(await failedRows()).to.deep.equal([]));
+    expect(published(broker)).to.deep.equal(['bad-13@1']);
+  });
+
   it('are not what broker trouble is: rows stay, no try is counted, the circuit opens and closes', async () => {
     const broker = createMemoryBroker();
     broker.setMood(() => {
@@ -197,10 +253,12 @@ describe('events that cannot be published', function () {
     relays.startRetry('x', broker);
     await eventually(async () => expect(await deadLetters()).to.have.length(1));
     await eventually(() => expect(published(broker)).to.deep.equal(['f-7@1']));
-    expect(await failedRows()).to.deep.equal([
-      { aggregateId: 't-7', version: 1, retryCount: 0, isDead: true },
-      { aggregateId: 't-7', version: 2, retryCount: 0, isDead: false },
-    ]);
+    await eventually(async () =>
+      expect(await failedRows()).to.deep.equal([
+        { aggregateId: 't-7', version: 1, retryCount: 0, isDead: true },
+        { aggregateId: 't-7', version: 2, retryCount: 0, isDead: false },
+      ]),
+    );
     expect((await deadLetters())[0]?.reason).to.match(/hash differs/);
   });
 

@@ -108,7 +108,7 @@ describe('relay', () => {
     });
     const fromId = all.find(({ key }) => key === 'k40')?.id ?? 0;
     expect(await planResync(db, fromId)).to.include({ rows: 4, firstId: fromId });
-    await resyncCursor(db, fromId);
+    await db.transaction((tx) => resyncCursor(tx, fromId));
     // The relay that was at work may publish a page twice before it learns that its lease is gone.
     const firstSeen = () => [...new Set(broker.keys)];
     await eventually(() => expect(firstSeen()).to.deep.equal(range(40, 44)));
@@ -125,7 +125,15 @@ describe('relay', () => {
       name: 'spec-id-of-key',
       text: `select id from outbox where partition_key = 'k46'`,
     });
-    await resyncCursor(db, row?.id ?? 0);
+    await db.transaction((tx) => resyncCursor(tx, row?.id ?? 0));
     await eventually(() => expect(broker.keys).to.deep.equal([...range(45, 47), 'k46']));
+  });
+
+  it('takes any id that there can be', async () => {
+    const broker = createMemoryBroker();
+    start('g', broker);
+    await db.transaction((tx) => resyncCursor(tx, Number.MAX_SAFE_INTEGER));
+    await append(range(47, 48));
+    await eventually(() => expect(broker.keys).to.deep.equal(range(47, 48)));
   });
 });

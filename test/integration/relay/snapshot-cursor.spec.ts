@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import pg from 'pg';
 import { appendEvents, VersionConflict } from '../../../src/journal/append-events.ts';
-import type { Database, SqlRunner } from '../../../src/postgres/database.ts';
+import type { Database } from '../../../src/postgres/database.ts';
 import { afterDelta, startOfJournal } from '../../../src/relay/outbox-cursor.ts';
 import { openOutboxDelta, readOutboxPage } from '../../../src/relay/read-outbox-delta.ts';
 import { viewOf } from '../../support/journal.ts';
@@ -15,7 +15,7 @@ interface SeenRow {
 }
 
 /** Reads what is new since the last call. The two below are tried in the same storm. */
-type Reader = (db: SqlRunner) => Promise<readonly SeenRow[]>;
+type Reader = (db: Database) => Promise<readonly SeenRow[]>;
 
 const pageSize = 7;
 const rowById = {

@@ -198,6 +198,21 @@ describe('hand-over between cursor and WAL', function () {
     expect((await inspectSlot(wal.db(), wal.names().slot)).walStatus).to.equal('reserved');
   });
 
+  it('is refused while the journal is divided into shards, and leaves no slot behind', async () => {
+    await wal.run('update relay_sharding set shards = 4');
+    try {
+      const refused = await wal.open().catch((error: Error) => error);
+      expect(refused).to.have.property('name', 'OperatorError');
+      expect(refused)
+        .to.have.property('remedy')
+        .that.matches(/relay reshard 1/);
+      const slots = await wal.run(`select from pg_replication_slots where slot_name = '${wal.names().slot}'`);
+      expect(slots).to.deep.equal([]);
+    } finally {
+      await wal.run('update relay_sharding set shards = 1');
+    }
+  });
+
   it('has nothing to do twice', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();

@@ -110,6 +110,10 @@ describe('loadConfig', () => {
     expect(complaintAbout({ KAFKA_BROKERS: 'localhost' })).to.match(/host:port/);
   });
 
+  it('does not take a number of retries with which nothing could be published', () => {
+    expect(complaintAbout({ KAFKA_RETRIES_MAX: '0' })).to.match(/a whole number from 1 to 100/);
+  });
+
   it('reports every mistake at once', () => {
     const line = complaintAbout({ PORT: '-1', RELAY_BATCH_SIZE_MAX: '0' });
     expect(line)

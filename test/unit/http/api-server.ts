@@ -5,14 +5,20 @@ import { createKeyRing } from '../../../src/auth/api-keys.ts';
 import { type Authenticate, createAuthenticator } from '../../../src/auth/authenticator.ts';
 import type { CommandOutcome, CommandRequest } from '../../../src/commands/command.ts';
 import type { Commands } from '../../../src/commands/commands.ts';
+import type { DeadLetterAdmin } from '../../../src/dlq-admin/dlq-admin.ts';
 import type { Histories } from '../../../src/http/api-ports.ts';
+import type { HttpObserver } from '../../../src/http/observe-requests.ts';
 import type { RateLimits } from '../../../src/http/rate-limits.ts';
+import type { Scrape } from '../../../src/http/routes/metrics.ts';
 import { buildServer } from '../../../src/http/server.ts';
 import type { OutboxAdmin } from '../../../src/outbox-admin/outbox-admin.ts';
 import type { Queries } from '../../../src/read-model/queries.ts';
+import type { RelayAdmin } from '../../../src/relay-admin/relay-admin.ts';
 import { createDocumentCheck, type OpenApiDocument, type Seen } from '../../support/openapi-document.ts';
 import { silentLog } from '../../support/silent-log.ts';
+import { goodDeadLetters } from './good-dead-letters.ts';
 import { goodOutbox } from './good-outbox.ts';
+import { goodRelay } from './good-relay.ts';
 
 export const keys = {
   operator: 'operator-key-of-the-specs',
@@ -83,9 +89,13 @@ export interface TestApiOptions {
   readonly requireIfMatch?: boolean;
   readonly bodyBytesMax?: number;
   readonly healthCheck?: () => Promise<void>;
+  readonly scrape?: Scrape;
+  readonly observer?: HttpObserver;
   readonly queries?: Queries;
   readonly histories?: Histories;
   readonly outbox?: Partial<OutboxAdmin>;
+  readonly relay?: Partial<RelayAdmin>;
+  readonly deadLetters?: Partial<DeadLetterAdmin>;
 }
 
 export interface TestApi {
@@ -134,11 +144,15 @@ export const startTestApi = async (options: TestApiOptions = {}): Promise<TestAp
     requestTimeoutMs: 1000,
     newRequestId: () => `request-${++requests}`,
     healthChecks: { database: options.healthCheck ?? (async () => {}) },
+    scrape: options.scrape ?? (async () => ({ contentType: 'text/plain; version=0.0.4', text: 'up 1\n' })),
+    observer: options.observer ?? { answered: () => {} },
     api: {
       commands,
       queries: options.queries ?? { getProductStatistic: async () => null },
       histories: options.histories ?? { orderEvents: async () => null },
       outbox: { ...goodOutbox, ...options.outbox },
+      relay: { ...goodRelay, ...options.relay },
+      deadLetters: { ...goodDeadLetters, ...options.deadLetters },
       newCorrelationId: () => 'fresh-correlation-id',
       authenticate: options.authenticate ?? authenticateByKey,
       requireIfMatch: options.requireIfMatch ?? false,
@@ -187,7 +201,11 @@ export const startTestApi = async (options: TestApiOptions = {}): Promise<TestAp
         body: response.body,
       };
       if (method !== 'HEAD') expectDocumented(seen);
-      return { ...seen, json: response.body === '' ? {} : response.json<Record<string, unknown>>() };
+      const isJson = String(response.headers['content-type']).includes('json');
+      return {
+        ...seen,
+        json: isJson && response.body !== '' ? response.json<Record<string, unknown>>() : {},
+      };
     },
     close: () => server.close(),
   };

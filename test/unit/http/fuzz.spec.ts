@@ -29,6 +29,16 @@ const operationIds = [
   'getOutboxEvent',
   'retryEvents',
   'dropEvent',
+  'getRelayStatus',
+  'pauseRelay',
+  'resumeRelay',
+  'resyncRelay',
+  'reshardRelay',
+  'listDeadLetters',
+  'countDeadLetters',
+  'getDeadLetter',
+  'replayDeadLetters',
+  'dropDeadLetters',
 ];
 
 /** Requests made from the document, against a server that would do whatever it is asked. */

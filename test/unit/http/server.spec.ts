@@ -142,7 +142,7 @@ describe('HTTP server', () => {
 });
 
 describe('HTTP server without the API', () => {
-  it('answers for its health and nothing else', async () => {
+  it('answers for its health, with its figures, and nothing else', async () => {
     const { buildServer } = await import('../../../src/http/server.ts');
     const server = buildServer({
       log: recordingLog().log,
@@ -150,8 +150,11 @@ describe('HTTP server without the API', () => {
       requestTimeoutMs: 1000,
       newRequestId: () => 'id',
       healthChecks: {},
+      scrape: async () => ({ contentType: 'text/plain', text: 'up 1' }),
+      observer: { answered: () => {} },
     });
     expect((await server.inject('/readyz')).statusCode).to.equal(200);
+    expect((await server.inject('/metrics')).body).to.equal('up 1');
     for (const url of ['/v1/products', '/docs', '/openapi.json']) {
       expect((await server.inject(url)).statusCode, url).to.equal(404);
     }

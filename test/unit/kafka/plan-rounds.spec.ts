@@ -58,6 +58,24 @@ describe('rounds of batches', () => {
     );
   });
 
+  it('send a record to the partition that it names, and keep its order there', () => {
+    const send = {
+      x: [
+        { key: 'a', value: null, partition: 2 },
+        { key: 'a', value: null },
+        { key: null, value: null, partition: 2 },
+        { key: 'b', value: null, partition: 0 },
+      ],
+    };
+    const [round = []] = plan(send, 3);
+    const byKey = createPartitioner(3)({ key: 'a', value: null });
+    for (const { partition, positions } of round) {
+      const expected = [2, byKey, 2, 0].flatMap((named, position) => (named === partition ? [position] : []));
+      expect(positions).to.deep.equal(expected);
+    }
+    expect(round.flatMap(({ positions }) => positions)).to.have.length(4);
+  });
+
   it('spread records without a key over the partitions', () => {
     const send = { x: Array.from({ length: 6 }, () => ({ key: null, value: null })) };
     const [round = []] = plan(send, 3);

@@ -6,14 +6,19 @@ import crcOfKafkajs from 'kafkajs/src/protocol/recordBatch/crc32C/index.js';
 import encodeRecordOfKafkajs from 'kafkajs/src/protocol/recordBatch/record/v0/index.js';
 import decodeBatch from 'kafkajs/src/protocol/recordBatch/v0/decoder.js';
 import batchOfKafkajs from 'kafkajs/src/protocol/recordBatch/v0/index.js';
+import { batchHeaderSize } from '../../../src/kafka/batch-layout.ts';
 import { crc32c } from '../../../src/kafka/crc32c.ts';
-import { encodeHeaders } from '../../../src/kafka/header-block.ts';
+import {
+  encodeHeaderEntries,
+  encodeHeaders,
+  encodeHeadersWithUuid,
+} from '../../../src/kafka/header-block.ts';
 import { murmur2 } from '../../../src/kafka/murmur2.ts';
 import {
-  batchHeaderSize,
   encodeRecordBatch,
   type OutgoingRecord,
   type ProducerState,
+  type RecordInParts,
   sealRecordBatch,
   sizeInBatch,
   sizeOfRecord,
@@ -36,7 +41,7 @@ const encode = (records: readonly OutgoingRecord[]): Buffer => {
   return batch;
 };
 
-const encodeWithKafkajs = async (records: readonly OutgoingRecord[]): Promise<Buffer> => {
+const encodeWithKafkajs = async (records: readonly RecordInParts[]): Promise<Buffer> => {
   const encoder = await batchOfKafkajs.RecordBatch({
     firstTimestamp: timestampMs,
     maxTimestamp: timestampMs,
@@ -64,7 +69,7 @@ const bytes = fc.oneof(
 // kafkajs's decoder takes what every object inherits, such as toString, for an earlier header of that name.
 const headerName = text.filter((name) => !(name in {}));
 const headers = fc.dictionary(headerName, fc.oneof(text, bytes), { maxKeys: 6, noNullPrototype: true });
-const record: fc.Arbitrary<OutgoingRecord> = fc.record(
+const record: fc.Arbitrary<RecordInParts> = fc.record(
   {
     key: fc.oneof(fc.constant(null), text, bytes),
     value: fc.oneof(fc.constant(null), bytes),
@@ -138,6 +143,57 @@ describe('record batch', () => {
     expect(batch.equals(await encodeWithKafkajs(inFull))).to.equal(true);
   });
 
+  it('takes records from the place where their bytes stand, as if they had been given in parts', async () => {
+    const shared = { ce_specversion: '1.0', ce_source: '/größe' };
+    const shape = {
+      valuePrefix: Buffer.from([0, 0, 0, 1, 2]),
+      sharedHeaders: encodeHeadersWithUuid(shared, 'ce_id'),
+    };
+    await fc.assert(
+      fc.asyncProperty(fc.uuid(), bytes, bytes, headers, async (id, key, value, own) => {
+        // In one object with the others, names that are numbers would come first.
+        fc.pre(
+          Object.keys(own).every((name) => !/^\d+$/.test(name) && name !== 'ce_id' && !(name in shared)),
+        );
+        const inPlace = {
+          bytes: Buffer.concat([Buffer.from('..'), Buffer.from(id.replaceAll('-', ''), 'hex'), key, value]),
+          uuidStart: 2,
+          keyStart: 18,
+          keyEnd: 18 + key.length,
+          valueStart: 18 + key.length,
+          valueEnd: 18 + key.length + value.length,
+          shape,
+          headers: own,
+        };
+        const inParts = {
+          key,
+          value: Buffer.concat([shape.valuePrefix, value]),
+          headers: { ...shared, ce_id: id, ...own },
+        };
+        expect(encode([inPlace]).equals(await encodeWithKafkajs([inParts]))).to.equal(true);
+      }),
+      { numRuns: 100 },
+    );
+    expect(() => encode([{ key: 'k', value: null, sharedHeaders: shape.sharedHeaders }])).to.throw('UUID');
+  });
+
+  it('takes headers as entries: in their order whatever their names, some twice, some without a value', async () => {
+    const entries = [
+      ['first', Buffer.from('yes')],
+      ['7', Buffer.from('seven')],
+      ['none', null],
+      ['7', Buffer.alloc(0)],
+    ] as const;
+    const batch = encode([{ key: null, value: null, sharedHeaders: encodeHeaderEntries(entries) }]);
+    expect(batch.indexOf('first'), 'before the number').to.be.below(batch.indexOf('seven'));
+    const { records: decoded } = await decodeBatch(new Decoder(batch));
+    expect(decoded[0]?.headers).to.deep.equal({
+      first: Buffer.from('yes'),
+      7: [Buffer.from('seven'), Buffer.alloc(0)],
+      none: null,
+    });
+  });
+
   it('holds a record of several megabytes', async () => {
     const given = [{ key: 'large', value: Buffer.alloc(5_000_000, 1) }];
     expect(encode(given).equals(await encodeWithKafkajs(given))).to.equal(true);
@@ -169,13 +225,13 @@ describe('hash of a key', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 60 }), (array) => {
         const key = Buffer.from(array);
-        expect(murmur2(key, key.length)).to.equal(murmur2OfKafkajs(key));
+        expect(murmur2(key, 0, key.length)).to.equal(murmur2OfKafkajs(key));
       }),
     );
     // From the Java client's own tests (UtilsTest.testMurmur2).
     const known = { 21: -973932308, foobar: -790332482, 'a-little-bit-long-string': -985981536 };
     for (const [key, hash] of Object.entries(known))
-      expect(murmur2(Buffer.from(key), key.length)).to.equal(hash);
+      expect(murmur2(Buffer.from(`__${key}_`), 2, key.length + 2)).to.equal(hash);
   });
 });
 

@@ -22,6 +22,8 @@ describe('topic plan', () => {
       'product-view-events.dlq',
       'stock-events',
       'stock-events.dlq',
+      'rekeyed-events',
+      'rekeyed-events.dlq',
     ]);
   });
 

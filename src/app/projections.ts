@@ -1,0 +1,48 @@
+import type { Config } from '../config/settings.ts';
+import { type EventName, eventCatalogue } from '../event-catalogue/event-catalogue.ts';
+import type { TopicName } from '../event-catalogue/topic-name.ts';
+import type { EnvelopeStream } from '../projections/of-event.ts';
+import { orderView } from '../projections/order-view.ts';
+import { type ForgetsProducts, productCache } from '../projections/product-cache.ts';
+import { productStatistic } from '../projections/product-statistic.ts';
+import { productTrend } from '../projections/product-trend.ts';
+import { stockLevel } from '../projections/stock-level.ts';
+import { countedActions } from '../streams/describe.ts';
+import type { Topology } from '../streams/topology.ts';
+import { physicalTopic } from '../topics/topic-plan.ts';
+
+/** Where only the definitions matter, and nothing is run. */
+const nothingCached: ForgetsProducts = { forget: async () => {} };
+
+/** Every projection there is, over the topics as this system's broker calls them. */
+export const projections = (
+  config: { readonly topics: Pick<Config['topics'], 'prefix'> },
+  cache: ForgetsProducts = nothingCached,
+): readonly Topology[] => {
+  const events = (name: TopicName): EnvelopeStream => ({ topic: physicalTopic(config.topics.prefix, name) });
+  const stockEvents = events('stock-events');
+  const orderEvents = events('order-events');
+  const likeEvents = events('like-events');
+  const viewEvents = events('product-view-events');
+  return [
+    productStatistic({ stockEvents, likeEvents, orderEvents, viewEvents }),
+    productTrend({ likeEvents, orderEvents, viewEvents }),
+    orderView({ orderEvents }),
+    stockLevel({ stockEvents }),
+    productCache({ stockEvents }, cache),
+  ];
+};
+
+/** Consumer groups live on the broker beside other systems' topics, so they carry the same prefix. */
+export const consumerGroupOf = (config: Config, projection: string): string =>
+  `${config.topics.prefix}millrace-${projection}`;
+
+/** What handling an event of a type is called, for those who look into what was handled. */
+export const eventActionsOf = (
+  topology: Topology,
+): readonly { readonly eventType: string; readonly action: string }[] =>
+  countedActions(topology).flatMap(({ filters, action }) =>
+    filters
+      .filter((name): name is EventName => name in eventCatalogue)
+      .map((name) => ({ eventType: eventCatalogue[name].eventType, action })),
+  );

@@ -1,0 +1,135 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { RelayStatus } from '../../relay-admin/read-relay-status.ts';
+import { callerOf } from '../access-control.ts';
+import { changeProblems, refusalOf, refuseIfMatch } from '../admin-changes.ts';
+import {
+  PauseAnswer,
+  PauseRelayBody,
+  RelayStatusAnswer,
+  ReshardAnswer,
+  ReshardRelayBody,
+  ResumeAnswer,
+  ResyncAnswer,
+  ResyncRelayBody,
+} from '../admin-relay-schemas.ts';
+import type { ApiPorts } from '../api-ports.ts';
+import { withIsoTimes } from '../iso-times.ts';
+import type { Operation } from '../operation.ts';
+import { sendProblem } from '../problem-responses.ts';
+import { NoBody, NoQuery } from '../schemas.ts';
+
+const getStatus: Operation = {
+  id: 'getRelayStatus',
+  tag: 'Relay',
+  summary: 'Who relays, how far it is, what waits, and why it is late',
+  access: 'operator',
+};
+
+const pause: Operation = {
+  id: 'pauseRelay',
+  tag: 'Relay',
+  summary: 'Stop publishing until further notice',
+  description:
+    'Every relay finishes its page, gives its lease back and waits. Commands go on; nothing is lost, events wait.',
+  access: 'operator',
+  problems: changeProblems,
+};
+
+const resume: Operation = {
+  id: 'resumeRelay',
+  tag: 'Relay',
+  summary: 'Let the relays go on, at once',
+  access: 'operator',
+  problems: changeProblems,
+};
+
+const resync: Operation = {
+  id: 'resyncRelay',
+  tag: 'Relay',
+  summary: 'Publish everything from an id on again, as after a restore from a dump',
+  description: 'Consumers drop what they have had. What lies before the id counts as published.',
+  access: 'operator',
+  problems: changeProblems,
+};
+
+const reshard: Operation = {
+  id: 'reshardRelay',
+  tag: 'Relay',
+  summary: 'Change how many relays can be at work at once, while they run',
+  description: 'Nothing is lost or out of order; a few events may be published again.',
+  access: 'operator',
+  problems: [...changeProblems, 'not-possible-now'],
+};
+
+export const adminRelayRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, { relay }) => {
+  refuseIfMatch(server);
+
+  server.get(
+    '/admin/relay',
+    {
+      config: { operation: getStatus },
+      schema: { querystring: NoQuery, response: { 200: RelayStatusAnswer } },
+    },
+    async () => statusAnswer(await relay.status()),
+  );
+
+  server.post(
+    '/admin/relay/pause',
+    {
+      config: { operation: pause },
+      schema: { querystring: NoQuery, body: PauseRelayBody, response: { 200: PauseAnswer } },
+    },
+    async (request) => {
+      const because = request.body?.reason ?? null;
+      return withIsoTimes(await relay.pause({ who: callerOf(request).identity, because }));
+    },
+  );
+
+  server.post(
+    '/admin/relay/resume',
+    {
+      config: { operation: resume },
+      schema: { querystring: NoQuery, body: NoBody, response: { 200: ResumeAnswer } },
+    },
+    async (request) => withIsoTimes(await relay.resume({ who: callerOf(request).identity })),
+  );
+
+  server.post(
+    '/admin/relay/resync',
+    {
+      config: { operation: resync },
+      schema: { querystring: NoQuery, body: ResyncRelayBody, response: { 200: ResyncAnswer } },
+    },
+    async (request) => {
+      const { fromId, dryRun = true } = request.body;
+      return relay.resync(fromId, { who: callerOf(request).identity, dryRun });
+    },
+  );
+
+  server.post(
+    '/admin/relay/reshard',
+    {
+      config: { operation: reshard },
+      schema: { querystring: NoQuery, body: ReshardRelayBody, response: { 200: ReshardAnswer } },
+    },
+    async (request, reply) => {
+      const { shards, dryRun = true } = request.body;
+      try {
+        const report = await relay.reshard(shards, { who: callerOf(request).identity, dryRun });
+        return { dryRun, ...report };
+      } catch (error) {
+        return sendProblem(reply, refusalOf(error));
+      }
+    },
+  );
+};
+
+const statusAnswer = ({ late, ...status }: RelayStatus) => ({
+  ...withIsoTimes(status),
+  late: late.map(({ reason: { kind, ...details }, sentence, remedy }) => ({
+    kind,
+    sentence,
+    remedy,
+    details: withIsoTimes(details) as Record<string, unknown>,
+  })),
+});

@@ -1,0 +1,77 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Logger } from 'pino';
+import type { SourceHandlers } from '../streams/ports.ts';
+import { type Place, placeText } from '../streams/record.ts';
+import type { RecordQueue } from './record-queue.ts';
+
+export interface MembershipOptions {
+  readonly queue: RecordQueue;
+  readonly handlers: SourceHandlers;
+  readonly startFrom: 'earliest' | 'latest';
+  readonly retryDelayMs: number;
+  /** Offsets that were applied before, by whoever had these places then. */
+  readonly onKnown: (offsets: readonly (Place & { readonly offset: number })[]) => void;
+  readonly log: Logger;
+}
+
+/** Lets nothing be fetched of a place before it is known where to start in it, anew after each change in the group. */
+export class Membership {
+  readonly #options: MembershipOptions;
+  #generation = 0;
+  #holdsPlaces = false;
+  #asking: Promise<void> = Promise.resolve();
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  leave(): void {
+    this.#generation++;
+    this.#options.queue.assign([]);
+    if (!this.#holdsPlaces) return;
+    this.#holdsPlaces = false;
+    this.#options.handlers.onRevoked();
+  }
+
+  join(places: readonly Place[]): void {
+    this.leave();
+    const generation = this.#generation;
+    const assigned = this.#options.queue.assign(places);
+    this.#holdsPlaces = true;
+    // One question at a time: the answer to an earlier one would overtake the next.
+    this.#asking = this.#asking.then(() => this.#askWhereToStart(assigned, generation));
+  }
+
+  async #askWhereToStart(
+    assigned: readonly (Place & { readonly reading: number })[],
+    generation: number,
+  ): Promise<void> {
+    const { queue, handlers, retryDelayMs, onKnown, log } = this.#options;
+    for (let tries = 0; generation === this.#generation; tries++) {
+      try {
+        const starts = await handlers.onAssigned(assigned);
+        if (generation !== this.#generation) return;
+        const offsets = new Map(starts.map((start) => [placeText(start), start.offset]));
+        for (const place of assigned) queue.open(place, offsets.get(placeText(place)) ?? this.#ruleOffset());
+        onKnown(
+          starts.flatMap(({ offset, ...place }) => (offset === undefined ? [] : [{ ...place, offset }])),
+        );
+        if (tries > 0) log.warn('It is known again where to go on; records flow');
+        return;
+      } catch (error) {
+        // The group hears from this process all the while, so it keeps its places.
+        if (tries === 0)
+          log.error({ err: error }, 'It is not known where to go on reading; this is tried until it is');
+        await pause(retryDelayMs, undefined, { ref: false });
+      }
+    }
+  }
+
+  /**
+   * Where to start if nobody has been there. The earliest is asked for as 0: whatever Kafka's own offsets say, history that
+   * was not applied must not be missed. The latest is where the group stands, so that a second start misses nothing.
+   */
+  #ruleOffset(): number | undefined {
+    return this.#options.startFrom === 'earliest' ? 0 : undefined;
+  }
+}

@@ -1,0 +1,109 @@
+import kafkajs, { type Broker, type Cluster } from 'kafkajs';
+import { decodeFetchResponse, type FetchedPartition, fetchVersion } from './fetch-response.ts';
+
+// A CommonJS module: Node does not see this one among its named exports.
+const { KafkaJSNonRetriableError } = kafkajs;
+
+/** What kafkajs asks a broker for. */
+export interface FetchCall {
+  readonly maxWaitTime: number;
+  readonly maxBytes: number;
+  readonly topics: readonly {
+    readonly topic: string;
+    readonly partitions: readonly {
+      readonly partition: number;
+      readonly fetchOffset: string;
+      readonly maxBytes: number;
+    }[];
+  }[];
+}
+
+export interface PlannedFetch {
+  readonly call: FetchCall;
+  accept(partitions: readonly FetchedPartition[]): void;
+}
+
+export interface Fetching {
+  /** What to ask for in place of what kafkajs would; nothing when there is no room. */
+  plan(call: FetchCall): PlannedFetch | undefined;
+  /** Until it is worth while to ask again, or that time has passed. */
+  waitForRoom(timeMs: number): Promise<void>;
+}
+
+interface ProtocolRequest {
+  readonly request: { readonly apiVersion: number };
+  readonly response: { readonly parse: (answer: unknown) => Promise<unknown> };
+}
+
+type Lookup = (apiKey: number, definition: unknown) => (fields: unknown) => ProtocolRequest;
+
+interface BrokerInternals {
+  lookupRequest: Lookup;
+  fetch(call: FetchCall): Promise<unknown>;
+}
+
+/** To kafkajs it looks as if nothing had come: it beats its heart and asks again. */
+const nothing = { responses: [] };
+
+/**
+ * kafkajs goes on looking after connections, leaders, the group and its heartbeats. But what is fetched, from which offset
+ * and how much, is decided here, and what comes goes past kafkajs: it makes an object of each record and each of its
+ * headers, whether anybody looks at them or not, knows no room and no bounds, and keeps positions that run ahead of what
+ * was applied. Only brokers of this one consumer are changed.
+ */
+export const takeOverFetches = (cluster: Cluster, fetching: Fetching): void => {
+  const findBroker = cluster.findBroker.bind(cluster);
+  const taken = new WeakSet<Broker>();
+  cluster.findBroker = async (node) => {
+    const broker = await findBroker(node);
+    if (!taken.has(broker)) {
+      taken.add(broker);
+      takeOver(broker as unknown as BrokerInternals, fetching);
+    }
+    return broker;
+  };
+};
+
+const takeOver = (broker: BrokerInternals, fetching: Fetching): void => {
+  const fetch = broker.fetch;
+  broker.fetch = async (call) => {
+    const planned = fetching.plan(call);
+    if (planned) {
+      const lookupRequest = { value: answeredTo(planned, broker) };
+      await fetch.call(Object.create(broker, { lookupRequest }) as BrokerInternals, planned.call);
+    } else {
+      await fetching.waitForRoom(call.maxWaitTime);
+    }
+    return nothing;
+  };
+};
+
+/** The request stays kafkajs's; its answer is read here, and what the broker complains about is kafkajs's again. */
+const answeredTo =
+  (planned: PlannedFetch, broker: BrokerInternals): Lookup =>
+  (apiKey, definition) =>
+  (fields) => {
+    const { request, response } = broker.lookupRequest(apiKey, definition)(fields);
+    if (request.apiVersion !== fetchVersion) {
+      throw new KafkaJSNonRetriableError(
+        `The broker answers fetches in version ${request.apiVersion} and not ${fetchVersion}: Kafka 2.3 or newer is needed`,
+      );
+    }
+    const decode = async (bytes: Buffer): Promise<unknown> => {
+      const { throttleMs, partitions } = decodeFetchResponse(bytes);
+      planned.accept(partitions);
+      return { throttleTime: 0, clientSideThrottleTime: throttleMs, responses: complaints(partitions) };
+    };
+    return { request, response: { ...response, decode } };
+  };
+
+/** Offsets that are gone are no trouble of the broker's; whoever planned the fetch has been told. */
+const outOfRange = 1;
+
+const complaints = (partitions: readonly FetchedPartition[]): readonly unknown[] =>
+  partitions
+    .filter(({ errorCode }) => errorCode !== 0 && errorCode !== outOfRange)
+    .map(({ topic, partition, errorCode }) => ({
+      topicName: topic,
+      partitions: [{ partition, errorCode }],
+    }));

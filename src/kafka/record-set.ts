@@ -1,0 +1,100 @@
+import type { RawRecord } from '../streams/record.ts';
+import { type AbortedTransaction, AbortedTransactions } from './aborted-transactions.ts';
+import { type BatchReader, openBatch } from './batch-reader.ts';
+import { BatchView } from './batch-view.ts';
+
+/** What the broker sent of one partition, cut to whole batches. */
+export interface RecordSet {
+  readonly bytes: Buffer;
+  readonly records: number;
+  readonly nextOffset: number;
+}
+
+/** Looks at the batches' headers only: records are read when they are taken. Nothing where no batch is whole. */
+export const measureRecordSet = (bytes: Buffer): RecordSet | undefined => {
+  let records = 0;
+  let last: BatchView | undefined;
+  for (let batch = BatchView.at(bytes, 0); batch; batch = BatchView.at(bytes, batch.end)) {
+    records += batch.records;
+    last = batch;
+  }
+  return last && { bytes: bytes.subarray(0, last.end), records, nextOffset: last.lastOffset + 1 };
+};
+
+/** Hands out the records of a set in portions. Control records and those of aborted transactions are left out. */
+export class RecordSetReader {
+  readonly #set: RecordSet;
+  readonly #fromOffset: number;
+  readonly #aborted: AbortedTransactions;
+  #at = 0;
+  #batch: BatchReader | undefined;
+  /** Where the batch at hand ends at the latest, whatever it says itself: the next one begins there. */
+  #offsetMax = 0;
+  #recordsAhead: number;
+  #nextOffset: number;
+
+  constructor(set: RecordSet, options: { fromOffset: number; aborted: readonly AbortedTransaction[] }) {
+    this.#set = set;
+    this.#fromOffset = options.fromOffset;
+    this.#nextOffset = options.fromOffset;
+    this.#aborted = new AbortedTransactions(options.aborted);
+    this.#recordsAhead = set.records;
+  }
+
+  /** The offset to go on with after what was read. */
+  get nextOffset(): number {
+    return this.#nextOffset;
+  }
+
+  /** Of batches that were not begun yet. */
+  get bytesAhead(): number {
+    return this.#set.bytes.length - this.#at;
+  }
+
+  /** At most as many records are still to come. */
+  get records(): number {
+    return this.#recordsAhead + (this.#batch?.left ?? 0);
+  }
+
+  get isAtEnd(): boolean {
+    return this.#batch === undefined && this.#at >= this.#set.bytes.length;
+  }
+
+  /** Reads on until there are `recordsMax` in all. What has no records is passed over even when there are. */
+  readInto(records: RawRecord[], recordsMax: number): void {
+    const limits = { recordsMax, fromOffset: this.#fromOffset };
+    for (;;) {
+      const batch = this.#batch ?? this.#openNext();
+      if (!batch) return;
+      if (batch.left > 0 && records.length >= recordsMax) return;
+      batch.readInto(records, limits);
+      this.#moveTo(batch.nextOffset);
+      if (batch.left === 0) this.#batch = undefined;
+    }
+  }
+
+  #openNext(): BatchReader | undefined {
+    for (let view = this.#nextView(); view; view = this.#nextView()) {
+      // Damage can make any batch look like one that is not to be seen.
+      if (!this.#aborted.hides(view) || !view.isChecksumRight) {
+        this.#batch = openBatch(view);
+        return this.#batch;
+      }
+      this.#moveTo(view.lastOffset + 1);
+    }
+    return undefined;
+  }
+
+  #moveTo(offset: number): void {
+    this.#nextOffset = Math.max(this.#nextOffset, Math.min(offset, this.#offsetMax));
+  }
+
+  #nextView(): BatchView | undefined {
+    const { bytes, nextOffset } = this.#set;
+    const view = BatchView.at(bytes, this.#at);
+    this.#at = view?.end ?? bytes.length;
+    this.#recordsAhead -= view?.records ?? 0;
+    this.#offsetMax = BatchView.at(bytes, this.#at)?.baseOffset ?? nextOffset;
+    return view;
+  }
+}

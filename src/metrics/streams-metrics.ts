@@ -1,0 +1,85 @@
+import { Counter, Gauge, Histogram } from 'prom-client';
+import type { StreamsObserver } from '../streams/ports.ts';
+import type { MetricRegistry } from './metric-registry.ts';
+
+const delayBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 86_400];
+const commitBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30];
+const batchBuckets = [1, 10, 100, 500, 1000, 5000, 10_000, 50_000];
+
+export const measureStreams = ({ register }: MetricRegistry): StreamsObserver => {
+  const registers = [register];
+  const counter = <Label extends string>(name: string, help: string, ...labels: Label[]): Counter<Label> =>
+    new Counter({ name, help, labelNames: labels, registers });
+  const histogram = (name: string, help: string, buckets: number[]): Histogram<'projection'> =>
+    new Histogram({ name, help, labelNames: ['projection'], buckets, registers });
+
+  const records = counter(
+    'millrace_streams_records_total',
+    'Records that a projection has passed, whatever came of them',
+    'projection',
+    'topic',
+  );
+  const duplicates = counter(
+    'millrace_streams_duplicates_total',
+    'Records whose event had been handled before, and facts that had been told before',
+    'projection',
+  );
+  const late = counter(
+    'millrace_streams_late_total',
+    'Records that came after their windows had closed',
+    'projection',
+  );
+  const letters = counter(
+    'millrace_streams_dead_letters_total',
+    'Records that went to a dead-letter topic',
+    'projection',
+    'kind',
+  );
+  const fenced = counter(
+    'millrace_streams_fenced_total',
+    'Batches that were dropped because another process has the partition',
+    'projection',
+  );
+  const waiting = new Gauge({
+    name: 'millrace_streams_waiting',
+    help: '1 while a projection waits for a server that does not answer',
+    labelNames: ['projection'],
+    registers,
+  });
+  const delay = histogram(
+    'millrace_streams_event_to_model_seconds',
+    'Age of the newest event of a batch when it was in the read model',
+    delayBuckets,
+  );
+  const commits = histogram(
+    'millrace_streams_commit_seconds',
+    'Time that the transaction of a batch took',
+    commitBuckets,
+  );
+  const batches = histogram(
+    'millrace_streams_batch_records',
+    'Records that were applied together',
+    batchBuckets,
+  );
+
+  return {
+    applied: (told) => {
+      const projection = told.projection.name;
+      let sum = 0;
+      for (const { topic, records: count } of told.places) {
+        records.inc({ projection, topic }, count);
+        sum += count;
+      }
+      duplicates.inc({ projection }, told.duplicates + told.knownFacts);
+      late.inc({ projection }, told.late);
+      if (sum > 0) delay.observe({ projection }, told.delayMs / 1000);
+      commits.observe({ projection }, told.commitMs / 1000);
+      batches.observe({ projection }, sum);
+    },
+    deadLettered: ({ name }, sent) => {
+      for (const { kind } of sent) letters.inc({ projection: name, kind });
+    },
+    fenced: ({ name }) => fenced.inc({ projection: name }),
+    waiting: ({ name }, isWaiting) => waiting.set({ projection: name }, isWaiting ? 1 : 0),
+  };
+};

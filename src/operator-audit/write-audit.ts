@@ -1,0 +1,27 @@
+import type { SqlRunner } from '../postgres/database.ts';
+
+export interface AuditEntry {
+  readonly who: string;
+  readonly action:
+    | 'outbox.retry'
+    | 'outbox.drop'
+    | 'outbox.import-backup'
+    | 'relay.pause'
+    | 'relay.resume'
+    | 'relay.resync'
+    | 'relay.reshard'
+    | 'dead-letters.replay'
+    | 'dead-letters.drop'
+    | 'dead-letters.release';
+  readonly target: Readonly<Record<string, unknown>>;
+}
+
+const statement = {
+  name: 'write-operator-audit',
+  text: 'insert into operator_audit (who, action, target) values ($1, $2, $3::jsonb)',
+};
+
+/** In the transaction of the change it tells of: there is no change without its entry, and no entry without its change. */
+export const writeAudit = async (tx: SqlRunner, { who, action, target }: AuditEntry): Promise<void> => {
+  await tx.execute(statement, [who, action, JSON.stringify(target)]);
+};

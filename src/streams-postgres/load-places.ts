@@ -1,0 +1,44 @@
+import type { SqlRunner } from '../postgres/database.ts';
+import type { ParkedKey, PlaceState, ProjectionId } from '../streams/ports.ts';
+import type { Place } from '../streams/record.ts';
+
+const statement = {
+  name: 'load-places',
+  text: `
+    select c.next_offset as "nextOffset", (extract(epoch from c.stream_time) * 1000)::float8 as "streamTimeMs",
+           (select json_agg(json_build_object('key', p.key, 'sinceOffset', p.since_offset, 'records', p.records,
+                                              'reason', p.reason, 'brokenReplay', p.broken_replay)
+                            order by p.since_offset, p.key)
+            from projection_parked_key p
+            where p.projection = $1 and p.version = $2 and p.topic = place.topic and p.partition = place.partition
+           ) as parked
+    from unnest($3::text[], $4::integer[]) with ordinality as place(topic, partition, position)
+    left join projection_checkpoint c
+      on c.projection = $1 and c.version = $2 and c.topic = place.topic and c.partition = place.partition
+    order by place.position`,
+};
+
+interface Row {
+  readonly nextOffset: number | null;
+  readonly streamTimeMs: number | null;
+  readonly parked: readonly ParkedKey[] | null;
+}
+
+/** Checkpoints and parked keys as of one moment. */
+export const loadPlaces = async (
+  db: SqlRunner,
+  projection: ProjectionId,
+  places: readonly Place[],
+): Promise<readonly PlaceState[]> => {
+  if (places.length === 0) return [];
+  const rows = await db.execute<Row>(statement, [
+    projection.name,
+    projection.version,
+    places.map(({ topic }) => topic),
+    places.map(({ partition }) => partition),
+  ]);
+  return rows.map(({ nextOffset, streamTimeMs, parked }) => ({
+    checkpoint: nextOffset === null || streamTimeMs === null ? undefined : { nextOffset, streamTimeMs },
+    parked: parked ?? [],
+  }));
+};

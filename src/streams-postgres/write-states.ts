@@ -1,0 +1,115 @@
+import type { SqlRunner } from '../postgres/database.ts';
+import { type ProjectionId, RefusedData, type StateChange } from '../streams/ports.ts';
+import type { RowTable } from '../streams/tables.ts';
+import { toExactJson } from './exact-json.ts';
+import type { RowStatementsOf } from './row-table.ts';
+
+const writeStatement = {
+  name: 'write-states',
+  text: `
+    insert into projection_state (projection, version, state, key, topic, partition, value, due_at)
+    select $1, $2, state, key, topic, partition, coalesce(value, 'null'), to_timestamp("dueAtMs" / 1000)
+    from jsonb_to_recordset($3::jsonb)
+      as given(state text, key text, topic text, partition integer, value jsonb, "dueAtMs" float8)
+    on conflict (projection, version, state, key) do update
+      set topic = excluded.topic, partition = excluded.partition, value = excluded.value, due_at = excluded.due_at,
+          changed_at = excluded.changed_at`,
+};
+
+const removeStatement = {
+  name: 'remove-states',
+  text: `
+    delete from projection_state s using unnest($3::text[], $4::text[]) as given(state, key)
+    where s.projection = $1 and s.version = $2 and s.state = given.state and s.key = given.key`,
+};
+
+/** At most one statement to write and one to take away per table. Sorted, so that two batches cannot deadlock. */
+export const writeStates = async (
+  tx: SqlRunner,
+  rowStatementsOf: RowStatementsOf,
+  projection: ProjectionId,
+  changes: readonly StateChange[],
+): Promise<void> => {
+  const { shared, byTable } = lastOfEach(changes);
+  if (shared.length > 0) await writeShared(tx, projection, shared);
+  for (const { table, rows } of byTable) await writeRows(tx, rowStatementsOf, table, rows);
+};
+
+const writeShared = async (
+  tx: SqlRunner,
+  { name, version }: ProjectionId,
+  changes: readonly StateChange[],
+): Promise<void> => {
+  const [kept, gone] = apart(changes);
+  if (kept.length > 0) {
+    const rows = kept.map(({ state, key, place, value, dueAtMs = null }) => ({
+      state: state.name,
+      key,
+      topic: place.topic,
+      partition: place.partition,
+      value,
+      dueAtMs,
+    }));
+    await tx.execute(writeStatement, [name, version, jsonOf(rows)]);
+  }
+  if (gone.length > 0) {
+    await tx.execute(removeStatement, [
+      name,
+      version,
+      gone.map(({ state }) => state.name),
+      gone.map(({ key }) => key),
+    ]);
+  }
+};
+
+const writeRows = async (
+  tx: SqlRunner,
+  rowStatementsOf: RowStatementsOf,
+  table: RowTable,
+  changes: readonly StateChange[],
+): Promise<void> => {
+  const { write, remove } = await rowStatementsOf(tx, table);
+  const [kept, gone] = apart(changes);
+  if (kept.length > 0) await tx.execute(write, [jsonOf(kept.map((change) => rowOf(table, change)))]);
+  if (gone.length > 0) await tx.execute(remove, [gone.map(({ key }) => key)]);
+};
+
+const rowOf = (table: RowTable, { key, value, dueAtMs }: StateChange): Readonly<Record<string, unknown>> => {
+  if (dueAtMs !== undefined) throw new Error(`Rows of ${table.table} cannot be due at a time`);
+  if (typeof value !== 'object' || value === null) {
+    throw new RefusedData(`The state of ${key} is no row of ${table.table}: it has no fields`);
+  }
+  const fields = value as Readonly<Record<string, unknown>>;
+  return Object.fromEntries([
+    ...table.columns.map((column) => [column, fields[column] ?? null]),
+    [table.keyColumn, key],
+  ]);
+};
+
+const jsonOf = (rows: readonly unknown[]): string => {
+  try {
+    return toExactJson(rows);
+  } catch (cause) {
+    throw new RefusedData((cause as Error).message, { cause });
+  }
+};
+
+const apart = (changes: readonly StateChange[]): [StateChange[], StateChange[]] => [
+  changes.filter(({ value }) => value !== undefined),
+  changes.filter(({ value }) => value === undefined),
+];
+
+const lastOfEach = (changes: readonly StateChange[]) => {
+  const last = new Map<string, StateChange>();
+  for (const change of changes) last.set(JSON.stringify([change.state.name, change.key]), change);
+  const sorted = [...last].sort(([a], [b]) => (a < b ? -1 : 1)).map(([, change]) => change);
+  const byTable = new Map<string, { table: RowTable; rows: StateChange[] }>();
+  for (const change of sorted) {
+    const { table } = change.state;
+    if (!table) continue;
+    const grouped = byTable.get(table.table) ?? { table, rows: [] };
+    byTable.set(table.table, grouped);
+    grouped.rows.push(change);
+  }
+  return { shared: sorted.filter(({ state }) => !state.table), byTable: byTable.values() };
+};

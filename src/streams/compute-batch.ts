@@ -1,0 +1,373 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { from, lastValueFrom, toArray } from 'rxjs';
+import { BatchRun } from './batch-run.ts';
+import { backoffOf } from './failure-policy.ts';
+import { compileNode, type Step, type StepContext } from './graph.ts';
+import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
+import type { OwnedPlace, Tail } from './place-tail.ts';
+import type { DeadLetter, LetterKind, ParkedKey, ProjectionId, StateStore } from './ports.ts';
+import { type DecodedRecord, isUndecodable, type UndecodableRecord } from './record.ts';
+import type { Topology } from './topology.ts';
+import { createWindowCloser } from './window-closer.ts';
+
+type AnyRecord = DecodedRecord | UndecodableRecord;
+
+/** Consecutive records of an owned place, from where its tail stands. */
+export interface PlaceInput {
+  readonly owned: OwnedPlace;
+  /** Inputs of an earlier epoch are dropped: they are read again. */
+  readonly epoch: number;
+  /** Where the tail stood when the input was accepted; a tail before that means that something in between is missing. */
+  readonly fromOffset: number | undefined;
+  readonly records: readonly AnyRecord[];
+  readonly nextOffset: number;
+  /** Windows that are due by this time are closed although no record says that time has come: the stream is quiet. */
+  readonly wallClockMs?: number;
+}
+
+/** A batch worked out and folded, not committed yet. */
+export interface ComputedBatch {
+  readonly inputs: readonly PlaceInput[];
+  readonly run: BatchRun;
+  readonly handled: HandledByBatch;
+  readonly letters: readonly DeadLetter[];
+  readonly tails: ReadonlyMap<OwnedPlace, { readonly before: Tail; readonly after: Tail }>;
+  readonly duplicates: number;
+  readonly newestMs: number;
+}
+
+/** Records that the database has refused: they go to the dead letters without another try. */
+export type Condemned = ReadonlyMap<AnyRecord, Error>;
+
+export interface ComputeOptions {
+  readonly topology: Topology;
+  readonly projection: ProjectionId;
+  readonly store: StateStore;
+  readonly onWindowFailure: (error: Error, window: { readonly state: string; readonly key: string }) => void;
+  /** Ends the waiting between two tries of a record. */
+  readonly stopping: AbortSignal;
+}
+
+export type Compute = (
+  memory: LaneMemory,
+  inputs: readonly PlaceInput[],
+  condemned?: Condemned,
+) => Promise<ComputedBatch>;
+
+/**
+ * Works out what a batch does. Most run in one go; when a record fails, or order matters behind one that did, the batch is
+ * taken again record by record. Nothing outside is touched, so it can be done again at any time.
+ */
+export const createCompute = (options: ComputeOptions): Compute => {
+  const { topology } = options;
+  const compiled = new Map();
+  const steps = new Map<string, Step>(
+    topology.sources.map(({ topic, node }) => [topic, compileNode(node, compiled)]),
+  );
+  const closeWindows = createWindowCloser(options, compiled);
+
+  const complete = async (attempt: Attempt, memory: LaneMemory): Promise<void> => {
+    await flushPipes(attempt.at);
+    await closeWindows(attempt.at, attempt.input, memory);
+  };
+
+  const inOneGo = async (memory: LaneMemory, inputs: readonly PlaceInput[]): Promise<ComputedBatch> => {
+    const batch = new Batch(inputs, memory, options);
+    for (const attempt of batch.attempts()) {
+      const step = steps.get(attempt.input.owned.place.topic);
+      for (const record of attempt.input.records) {
+        if (isUndecodable(record)) batch.condemn(attempt, record, 'undecodable', record.error);
+        else if (batch.isNew(attempt, record)) {
+          attempt.moveTo(record);
+          step?.(record.key, record.value, attempt.at);
+        }
+      }
+      await complete(attempt, memory);
+    }
+    return batch;
+  };
+
+  const oneByOne = async (
+    memory: LaneMemory,
+    inputs: readonly PlaceInput[],
+    condemned: Condemned,
+  ): Promise<ComputedBatch> => {
+    const batch = new Batch(inputs, memory, options);
+    for (const attempt of batch.attempts()) {
+      const step = steps.get(attempt.input.owned.place.topic);
+      for (const record of attempt.input.records) {
+        const verdict = batch.verdictBefore(attempt, record, condemned);
+        if (verdict === 'pass') continue;
+        const failed = verdict ?? (await tryRecord(attempt, memory, record as DecodedRecord, step));
+        if (failed) batch.condemn(attempt, record, failed.kind, failed.error);
+        else batch.succeeded(attempt, record as DecodedRecord);
+      }
+      await complete(attempt, memory);
+    }
+    return batch;
+  };
+
+  /** In a run of its own, which becomes part of the batch only when the record has come through whole. */
+  const tryRecord = async (
+    attempt: Attempt,
+    memory: LaneMemory,
+    record: DecodedRecord,
+    step: Step | undefined,
+  ): Promise<{ kind: LetterKind; error: Error } | undefined> => {
+    const { at } = attempt;
+    const whole = at.run;
+    const { retries } = topology.onFailure;
+    for (let failures = 0; ; ) {
+      const alone = new BatchRun(whole);
+      try {
+        at.run = alone;
+        attempt.moveTo(record);
+        step?.(record.key, record.value, at);
+        await flushPipes(at);
+        if (alone.missing.size > 0) {
+          await loadMissing(options, memory, alone);
+          continue;
+        }
+        whole.absorb(alone);
+        return undefined;
+      } catch (error) {
+        if (error instanceof TroubleLoading) throw error;
+        if (failures++ >= retries) return { kind: 'failed', error: asError(error) };
+        await sleep(backoffOf(topology.onFailure, failures - 1), undefined, { signal: options.stopping });
+      } finally {
+        at.run = whole;
+      }
+    }
+  };
+
+  return async (memory, inputs, condemned = new Map()) => {
+    memory.trim();
+    await loadHandled(options, memory, inputs);
+    const isPlain = condemned.size === 0 && !needsCare(topology, inputs);
+    for (;;) {
+      const batch = isPlain
+        ? await inOneGo(memory, inputs).catch((error: unknown) => {
+            if (error instanceof TroubleLoading) throw error;
+            return oneByOne(memory, inputs, condemned);
+          })
+        : await oneByOne(memory, inputs, condemned);
+      if (batch.run.missing.size === 0) return batch;
+      await loadMissing(options, memory, batch.run);
+    }
+  };
+};
+
+/** Where order matters behind a failed record, it has to be known which record failed, and which keys wait. */
+const needsCare = ({ onFailure }: Topology, inputs: readonly PlaceInput[]): boolean =>
+  inputs.some(({ owned }) => owned.tail.parked.size > 0) ||
+  (onFailure.afterRetries === 'park-key' && inputs.some(({ records }) => records.some(isUndecodable)));
+
+/** One place's way through a batch. */
+class Attempt {
+  readonly input: PlaceInput;
+  readonly at: StepContext;
+  readonly before: Tail;
+  parked: ReadonlyMap<string, ParkedKey>;
+
+  constructor(input: PlaceInput, run: BatchRun) {
+    this.input = input;
+    this.before = input.owned.tail;
+    this.parked = this.before.parked;
+    this.at = {
+      run,
+      place: input.owned.place,
+      origin: { id: '', timeMs: 0 },
+      streamTimeMs: this.before.streamTimeMs,
+      derived: 0,
+    };
+  }
+
+  moveTo(record: DecodedRecord): void {
+    this.at.origin = record;
+    this.at.derived = 0;
+    if (record.timeMs > this.at.streamTimeMs) this.at.streamTimeMs = record.timeMs;
+  }
+
+  park(key: string, change: (parked: ParkedKey | undefined) => ParkedKey | undefined): void {
+    const parked = new Map(this.parked);
+    const changed = change(parked.get(key));
+    if (changed) parked.set(key, changed);
+    else parked.delete(key);
+    this.parked = parked;
+  }
+}
+
+class Batch implements ComputedBatch {
+  readonly inputs: readonly PlaceInput[];
+  readonly run: BatchRun;
+  readonly handled = new HandledByBatch();
+  readonly letters: DeadLetter[] = [];
+  readonly #memory: LaneMemory;
+  readonly #options: ComputeOptions;
+  readonly #attempts: Attempt[] = [];
+  duplicates = 0;
+
+  constructor(inputs: readonly PlaceInput[], memory: LaneMemory, options: ComputeOptions) {
+    this.inputs = inputs;
+    this.run = new BatchRun(memory);
+    this.#memory = memory;
+    this.#options = options;
+  }
+
+  *attempts(): Generator<Attempt> {
+    for (const input of this.inputs) {
+      const attempt = new Attempt(input, this.run);
+      this.#attempts.push(attempt);
+      yield attempt;
+    }
+  }
+
+  get tails(): ComputedBatch['tails'] {
+    return new Map(
+      this.#attempts.map(({ input, at, before, parked }) => [
+        input.owned,
+        { before, after: { offset: input.nextOffset, streamTimeMs: at.streamTimeMs, parked } },
+      ]),
+    );
+  }
+
+  get newestMs(): number {
+    return Math.max(...this.#attempts.map(({ at }) => at.streamTimeMs));
+  }
+
+  /** Whether the record has to be looked at; if so it counts as handled from now on. */
+  isNew(attempt: Attempt, record: DecodedRecord): boolean {
+    if (this.#isForAnother(record)) return false;
+    if (this.#isHandled(attempt, record)) {
+      this.duplicates++;
+      return false;
+    }
+    this.handled.add(attempt.input.owned.place, bucketOf(record.timeMs), record.id);
+    return true;
+  }
+
+  /** `pass` for what needs nothing; a failure for what must not even be tried; undefined for what is to be tried. */
+  verdictBefore(
+    attempt: Attempt,
+    record: AnyRecord,
+    condemned: Condemned,
+  ): 'pass' | { kind: LetterKind; error: Error } | undefined {
+    if (this.#isForAnother(record)) return 'pass';
+    if (isUndecodable(record)) return { kind: 'undecodable', error: record.error };
+    if (this.#isHandled(attempt, record)) {
+      this.duplicates++;
+      return 'pass';
+    }
+    const refused = condemned.get(record);
+    if (refused) return { kind: 'refused', error: refused };
+    const parked = record.key === null ? undefined : attempt.parked.get(record.key);
+    if (!parked || this.#isNextOf(parked, record)) return undefined;
+    return {
+      kind: 'parked',
+      error: new Error(`Waits behind offset ${parked.sinceOffset} of its key: ${parked.reason}`),
+    };
+  }
+
+  succeeded(attempt: Attempt, record: DecodedRecord): void {
+    this.handled.add(attempt.input.owned.place, bucketOf(record.timeMs), record.id);
+    if (!record.raw.replay || record.key === null) return;
+    attempt.park(record.key, (parked) =>
+      parked && parked.records > 1 ? { ...parked, records: parked.records - 1 } : undefined,
+    );
+  }
+
+  condemn(attempt: Attempt, record: AnyRecord, kind: LetterKind, error: Error): void {
+    this.letters.push({ place: attempt.input.owned.place, record: record.raw, kind, error });
+    const key = 'key' in record ? record.key : (record.raw.key?.toString('utf8') ?? null);
+    if (this.#options.topology.onFailure.afterRetries !== 'park-key' || key === null) return;
+    const { replay, offset } = record.raw;
+    attempt.park(key, (parked) => ({
+      key,
+      sinceOffset: parked?.sinceOffset ?? offset,
+      reason: parked?.reason ?? error.message,
+      // What was replayed has been counted when it came the first time.
+      records: (parked?.records ?? 0) + (replay && parked ? 0 : 1),
+      brokenReplay: replay ? replay.id : (parked?.brokenReplay ?? null),
+    }));
+  }
+
+  #isForAnother({ raw }: AnyRecord): boolean {
+    return raw.replay !== undefined && raw.replay.projection !== this.#options.projection.name;
+  }
+
+  /** A replay brings a key's records back in order, unless one of them has failed again. */
+  #isNextOf(parked: ParkedKey, { raw }: DecodedRecord): boolean {
+    return raw.replay !== undefined && raw.replay.id !== parked.brokenReplay;
+  }
+
+  #isHandled({ input }: Attempt, record: DecodedRecord): boolean {
+    const { name } = input.owned;
+    const bucketStartMs = bucketOf(record.timeMs);
+    const before = this.#memory.handled.find(name, bucketStartMs);
+    if (!before)
+      throw new TroubleLoading(`The handled ids of ${name} from ${bucketStartMs} on are not at hand`);
+    return (
+      before.has(record.id) ||
+      this.#memory.isHandledInFlight(name, bucketStartMs, record.id) ||
+      this.handled.has(name, bucketStartMs, record.id)
+    );
+  }
+}
+
+/** The store did not answer: no record is to blame. */
+export class TroubleLoading extends Error {
+  override readonly name = 'TroubleLoading';
+}
+
+export const loading = async <T>(work: Promise<T>): Promise<T> => {
+  try {
+    return await work;
+  } catch (cause) {
+    throw new TroubleLoading('The state store did not answer', { cause });
+  }
+};
+
+const loadHandled = async (
+  { store, projection }: ComputeOptions,
+  memory: LaneMemory,
+  inputs: readonly PlaceInput[],
+): Promise<void> => {
+  const wanted = inputs.flatMap(({ owned, records }) => {
+    const buckets = new Set<number>();
+    for (const record of records) if (!isUndecodable(record)) buckets.add(bucketOf(record.timeMs));
+    return [...buckets]
+      .filter((bucketStartMs) => !memory.handled.touch(owned.name, bucketStartMs))
+      .map((bucketStartMs) => ({ ...owned.place, place: owned.name, bucketStartMs }));
+  });
+  if (wanted.length === 0) return;
+  await loading(memory.handled.load(wanted, () => store.loadHandled(projection, wanted)));
+};
+
+const loadMissing = async (
+  { store, projection }: ComputeOptions,
+  memory: LaneMemory,
+  { missing }: BatchRun,
+): Promise<void> => {
+  const requests = [...missing].map(([state, keys]) => ({ state, keys: [...keys] }));
+  const found = await loading(store.loadStates(projection, requests));
+  for (const [index, { state, keys }] of requests.entries()) {
+    for (const key of keys) memory.states.keep(state.name, key, { value: found[index]?.get(key) });
+  }
+};
+
+/** Runs what waits through its operators, and what comes out through the steps behind them. */
+export const flushPipes = async (at: StepContext): Promise<void> => {
+  for (let waiting = at.run.takePiped(); waiting.length > 0; waiting = at.run.takePiped()) {
+    for (const { operators, records, next } of waiting) {
+      const piped = operators.reduce((stream, operator) => operator(stream), from(records));
+      const out = await lastValueFrom(piped.pipe(toArray()), { defaultValue: [] });
+      for (const record of out) {
+        at.origin = record;
+        at.derived = 0;
+        next(record.key, record.value, at);
+      }
+    }
+  }
+};
+
+const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));

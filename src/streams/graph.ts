@@ -1,0 +1,131 @@
+import type { OperatorFunction } from 'rxjs';
+import type { BatchRun } from './batch-run.ts';
+import type { Place } from './record.ts';
+import type { CounterTable, StateDefinition } from './tables.ts';
+import type { Windows } from './windows.ts';
+
+/** The event whose consequences are being worked out. */
+export interface Origin {
+  readonly id: string;
+  readonly timeMs: number;
+}
+
+/** Where a step stands: the batch it adds to, and the record that led here. One per batch, moved from record to record. */
+export interface StepContext {
+  run: BatchRun;
+  place: Place;
+  origin: Origin;
+  /** The latest event time of the place up to this record. */
+  streamTimeMs: number;
+  /** How many events were derived from this record so far: it makes their ids. */
+  derived: number;
+}
+
+export type Step = (key: string | null, value: unknown, at: StepContext) => void;
+
+/** A record as RxJS operators between two steps see it. */
+export interface StreamRecord<V> extends Origin {
+  readonly key: string | null;
+  readonly value: V;
+}
+
+export type RecordOperator = OperatorFunction<StreamRecord<unknown>, StreamRecord<unknown>>;
+
+/** One step of a topology, as data: what it is, what it keeps, what follows, and how it becomes a function. */
+export interface TopologyNode {
+  readonly kind: NodeKind;
+  /** For descriptions and pictures. */
+  readonly label: string;
+  readonly children: TopologyNode[];
+  readonly state?: StateDefinition;
+  readonly counts?: {
+    readonly table: CounterTable;
+    readonly column?: string;
+    readonly action?: string;
+    /** Whether it counts business facts, and not events. */
+    readonly isFact?: boolean;
+  };
+  readonly windows?: Windows;
+  /** A topic that the step writes to. */
+  readonly destination?: string;
+  /** Called with what follows; the result is called once per record. */
+  compile(next: Step): Step;
+  /** For steps that have something to do when a state of theirs is due. */
+  readonly onDue?: DueHandler;
+}
+
+/** Done for a batch before its checkpoint moves, and again after a crash: must be harmless to repeat. */
+export interface OutsideCall {
+  readonly name: string;
+  perform(values: readonly unknown[]): Promise<void>;
+}
+
+/** Given the state and the time that has come; hands on what is final and answers with what is left of the state. */
+export type DueHandler = (options: {
+  readonly key: string;
+  readonly value: unknown;
+  readonly untilMs: number;
+  readonly at: StepContext;
+  readonly next: Step;
+}) => { readonly value: unknown; readonly dueAtMs?: number } | undefined;
+
+export type NodeKind =
+  | 'source'
+  | 'filter'
+  | 'map'
+  | 'flat-map'
+  | 'branch'
+  | 'merge'
+  | 'peek'
+  | 'pipe'
+  | 'in-order'
+  | 'group'
+  | 'repartition'
+  | 'count'
+  | 'row'
+  | 'aggregate'
+  | 'window'
+  | 'table'
+  | 'join'
+  | 'to'
+  | 'call';
+
+export const nothing: Step = () => {};
+
+/** Depth first: every step becomes one function that calls those after it, so that a record runs through plain calls. */
+export const compileNode = (node: TopologyNode, compiled: Map<TopologyNode, Step> = new Map()): Step => {
+  const known = compiled.get(node);
+  if (known) return known;
+  const step = node.compile(nextOf(node, compiled));
+  compiled.set(node, step);
+  return step;
+};
+
+/** What follows a node. */
+export const nextOf = (node: TopologyNode, compiled: Map<TopologyNode, Step> = new Map()): Step => {
+  const [first = nothing, ...others] = node.children.map((child) => compileNode(child, compiled));
+  if (others.length === 0) return first;
+  return (key, value, at) => {
+    first(key, value, at);
+    for (const other of others) other(key, value, at);
+  };
+};
+
+/** Every node that can be reached, each once, in the order of the flow. */
+export const nodesOf = (roots: readonly TopologyNode[]): readonly TopologyNode[] => {
+  const seen = new Set<TopologyNode>();
+  const visit = (node: TopologyNode): void => {
+    if (seen.has(node)) return;
+    seen.add(node);
+    for (const child of node.children) visit(child);
+  };
+  for (const root of roots) visit(root);
+  return [...seen];
+};
+
+/** Appends a step behind another one. */
+export const follow = (parent: TopologyNode, node: Omit<TopologyNode, 'children'>): TopologyNode => {
+  const child: TopologyNode = { ...node, children: [] };
+  parent.children.push(child);
+  return child;
+};

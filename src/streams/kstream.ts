@@ -1,0 +1,150 @@
+import type { OperatorFunction } from 'rxjs';
+import type { StreamRecord } from './graph.ts';
+import type { Fact } from './ports.ts';
+import type { CounterTable, RowTable } from './tables.ts';
+import type { FixedWindows, Windows } from './windows.ts';
+
+/** Says which topic a stream comes from and what its records are. */
+export interface StreamOf<V> {
+  readonly topic: string;
+  /** Never set: it only carries the type. */
+  readonly value?: V;
+}
+
+/** Where derived events go; `make` turns a value of the stream into what the destination takes. */
+export interface Destination<E> {
+  readonly name: string;
+  readonly event?: E;
+}
+
+/** A stream of records, each with a key. Functions given to it are pure: a batch may run through them more than once. */
+export interface KStream<V> {
+  filter<Narrowed extends V>(keep: (value: V) => value is Narrowed): KStream<Narrowed>;
+  filter(keep: (value: V) => boolean): KStream<V>;
+  map<R>(change: (value: V) => R): KStream<R>;
+  flatMap<R>(change: (value: V) => readonly R[]): KStream<R>;
+  /** Each record goes to the first branch that takes it, or to none. */
+  branch<Name extends string>(
+    branches: Readonly<Record<Name, (value: V) => boolean>>,
+  ): Readonly<Record<Name, KStream<V>>>;
+  merge(other: KStream<V>): KStream<V>;
+  /** Looks at values without changing anything, once per record, after its batch is committed. */
+  peek(look: (value: V) => void): KStream<V>;
+  /** Any RxJS operators. They see the records of one batch and partition, and then the end of the stream. */
+  pipe<R>(name: string, only: OperatorFunction<StreamRecord<V>, StreamRecord<R>>): KStream<R>;
+  pipe<A, R>(
+    name: string,
+    first: OperatorFunction<StreamRecord<V>, A>,
+    last: OperatorFunction<A, StreamRecord<R>>,
+  ): KStream<R>;
+  pipe<A, B, R>(
+    name: string,
+    first: OperatorFunction<StreamRecord<V>, A>,
+    second: OperatorFunction<A, B>,
+    last: OperatorFunction<B, StreamRecord<R>>,
+  ): KStream<R>;
+  pipe<A, B, C, R>(
+    name: string,
+    first: OperatorFunction<StreamRecord<V>, A>,
+    second: OperatorFunction<A, B>,
+    third: OperatorFunction<B, C>,
+    last: OperatorFunction<C, StreamRecord<R>>,
+  ): KStream<R>;
+  /**
+   * Hands on each key's records in the order of their versions, from 1 without gaps: what comes too early is kept until
+   * what is missing has come; what comes again is dropped.
+   */
+  inOrder(name: string, options: { version: (value: V) => number; heldMax?: number }): KStream<V>;
+  groupByKey(): KGroupedStream<V>;
+  /** By another key, for counts: adding commutes, so they need not be where that key lives. */
+  groupBy(key: (value: V) => string): KCountableStream<V>;
+  /** By another key, for everything: the records go to that key's partition, through the outbox and a topic. */
+  groupBy(key: (value: V) => string, options: { through: string }): KGroupedStream<V>;
+  /** The latest value of each key. */
+  toTable(name: string): KTable<V>;
+  /** With the table's row of the same key; records without one are left out. */
+  join<T, R>(table: KTable<T>, combine: (value: V, row: T) => R): KStream<R>;
+  leftJoin<T, R>(table: KTable<T>, combine: (value: V, row: T | undefined) => R): KStream<R>;
+  /** Derives an event per record: it is appended to the outbox in the transaction of the batch. */
+  to<E>(destination: Destination<E>, make: (value: V) => E): void;
+  /** Does something outside for the values of a batch before its checkpoint moves. May be repeated: must be harmless. */
+  call(name: string, perform: (values: readonly V[]) => Promise<void>): void;
+}
+
+export interface CountOptions<V> {
+  /** What the count means, as the list of handled events shows it. */
+  readonly action: string;
+  /** The business fact that counts once, where several events could tell of it. Without it every event counts once. */
+  readonly once?: (value: V) => Omit<Fact, 'action'>;
+}
+
+/** Records by some key: what can be counted. */
+export interface KCountableStream<V> {
+  count<Column extends string>(
+    into: CounterTable<Column>,
+    column: NoInfer<Column>,
+    options: CountOptions<V>,
+  ): void;
+  sum<Column extends string>(
+    into: CounterTable<Column>,
+    column: NoInfer<Column>,
+    by: (value: V) => number,
+    options: CountOptions<V>,
+  ): void;
+  /** Makes sure that the key has its row, with every count at zero to begin with. */
+  toRow(into: CounterTable): void;
+  windowedBy(windows: FixedWindows): KWindowedCounts<V>;
+}
+
+export interface KWindowedCounts<V> {
+  count<Column extends string>(
+    into: CounterTable<Column>,
+    column: NoInfer<Column>,
+    options: CountOptions<V>,
+  ): void;
+  sum<Column extends string>(
+    into: CounterTable<Column>,
+    column: NoInfer<Column>,
+    by: (value: V) => number,
+    options: CountOptions<V>,
+  ): void;
+}
+
+export interface Aggregation<V, S> {
+  readonly initial: S;
+  /** Returns a new state; states are JSON values and never changed in place. */
+  readonly fold: (state: S, value: V, key: string) => S;
+}
+
+/** Records by their own key, in the partition where that key lives. */
+export interface KGroupedStream<V> extends KCountableStream<V> {
+  reduce(name: string, combine: (state: V, value: V) => V): KTable<V>;
+  aggregate<S>(name: string, options: Aggregation<V, S> & { readonly table?: RowTable }): KTable<S>;
+  windowedBy(windows: Windows): KWindowedStream<V>;
+}
+
+/** A window when it is final. */
+export interface Windowed<S> {
+  readonly key: string;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly value: S;
+}
+
+export interface KWindowedStream<V> extends KWindowedCounts<V> {
+  /**
+   * Emits each window once, when it is final: by the time of the stream, or by the wall clock when the stream is quiet.
+   * Sessions that a record brings together are merged.
+   */
+  aggregate<S>(
+    name: string,
+    options: Aggregation<V, S> & { readonly merge?: (first: S, second: S) => S },
+  ): KStream<Windowed<S>>;
+}
+
+/** The latest state of each key. */
+export interface KTable<S> {
+  readonly name: string;
+  /** The table's changes as they happen. */
+  toStream(): KStream<S>;
+}

@@ -1,0 +1,364 @@
+import type { Logger } from 'pino';
+import { commitOf } from './commit-of.ts';
+import {
+  type Compute,
+  type ComputedBatch,
+  type Condemned,
+  createCompute,
+  type PlaceInput,
+  TroubleLoading,
+} from './compute-batch.ts';
+import { halve } from './halve.ts';
+import { LaneMemory } from './lane-memory.ts';
+import { LanePlaces } from './lane-places.ts';
+import {
+  type DeadLetters,
+  type ProjectionId,
+  type RecordSource,
+  RefusedData,
+  type StartOffset,
+  type StateStore,
+  type StreamsObserver,
+} from './ports.ts';
+import type { DecodedBatch, Place } from './record.ts';
+import { nodesOfTopology, type Topology } from './topology.ts';
+
+export interface LaneSettings {
+  /** Pause before a server that did not answer is asked again. */
+  readonly retryDelayMs: number;
+  readonly handledIdsMax: number;
+  readonly statesMax: number;
+}
+
+export interface LaneOptions {
+  readonly topology: Topology;
+  readonly store: StateStore;
+  readonly deadLetters: DeadLetters;
+  readonly observer: StreamsObserver;
+  readonly settings: LaneSettings;
+  readonly clock: () => number;
+  readonly pause: (timeMs: number) => Promise<void>;
+  /** Reads a place from there on, after a pause if there is one; answers with the number of that reading. */
+  readonly seek: RecordSource['seek'];
+  readonly stopping: AbortSignal;
+  readonly log: Logger;
+}
+
+/** Batches on their way: computed when they were taken, and again when what they were computed on has changed since. */
+export interface Round {
+  readonly inputs: readonly PlaceInput[];
+  /** Undefined, or of an earlier generation: it has to be computed before it is committed. */
+  computed: ComputedBatch | undefined;
+  generation: number;
+}
+
+export interface AppliedOffset extends Place {
+  readonly offset: number;
+}
+
+/**
+ * One topology in one process: knows its places and how far they are, computes batches and commits them. Batches are
+ * computed one after the other and settled one after the other; the next may be computed while the last is settled.
+ */
+export class Lane {
+  readonly #options: LaneOptions;
+  readonly #projection: ProjectionId;
+  readonly #compute: Compute;
+  readonly #sharesState: boolean;
+  readonly #closesWindows: boolean;
+  readonly #places: LanePlaces;
+  #memory: LaneMemory;
+  /** Grows when what is at hand turns out not to be what is stored: what was computed before is computed again. */
+  #generation = 0;
+  /** Rounds that were given out and are not settled, the oldest first. */
+  readonly #outstanding: Round[] = [];
+  #moved = withResolvers();
+  #troubled = false;
+
+  constructor(options: LaneOptions) {
+    const { topology, store, settings, log, stopping } = options;
+    this.#options = options;
+    this.#projection = { name: topology.name, version: topology.version };
+    this.#memory = new LaneMemory(settings);
+    this.#places = new LanePlaces({ seek: options.seek, retryDelayMs: settings.retryDelayMs, log });
+    const nodes = nodesOfTopology(topology);
+    this.#sharesState = topology.sources.length > 1 && nodes.some(({ state }) => state);
+    this.#closesWindows = nodes.some(({ onDue }) => onDue);
+    this.#compute = createCompute({
+      topology,
+      projection: this.#projection,
+      store,
+      stopping,
+      onWindowFailure: (error, window) =>
+        log.error(
+          { err: error, ...window },
+          'The result of a window could not be handed on; it is kept and tried again',
+        ),
+    });
+  }
+
+  get projection(): ProjectionId {
+    return this.#projection;
+  }
+
+  /** The places this process has from now on. Whatever it knew is forgotten: somebody else may have been there. */
+  async assign(places: readonly (Place & { readonly reading: number })[]): Promise<readonly StartOffset[]> {
+    const stored = await this.#options.store.loadPlaces(this.#projection, places);
+    this.#forget();
+    return this.#places.assign(places, stored);
+  }
+
+  revoke(): void {
+    this.#forget();
+    this.#places.assign([], []);
+  }
+
+  /** Works out what batches do; undefined when there is nothing in them for this lane. */
+  async compute(batches: readonly DecodedBatch[]): Promise<Round | undefined> {
+    await this.#untilOthersAreComputed();
+    const inputs = batches.flatMap((batch) => this.#places.accept(batch) ?? []);
+    return inputs.length === 0 ? undefined : this.#round(inputs);
+  }
+
+  /** Gives windows the chance to close by the wall clock, in places where nothing is left to read. */
+  async tick(isQuiet: (place: Place) => boolean): Promise<Round | undefined> {
+    if (!this.#closesWindows || this.#outstanding.length > 0) return undefined;
+    const wallClockMs = this.#options.clock();
+    const quiet = this.#places.all.filter(({ tail, place }) => tail.offset !== undefined && isQuiet(place));
+    const inputs: PlaceInput[] = [];
+    for (const owned of quiet) {
+      const { offset = 0 } = owned.tail;
+      if (!(await this.#hasDue(owned.place, wallClockMs))) continue;
+      inputs.push({
+        owned,
+        epoch: owned.epoch,
+        fromOffset: offset,
+        records: [],
+        nextOffset: offset,
+        wallClockMs,
+      });
+    }
+    return inputs.length === 0 ? undefined : this.#round(inputs);
+  }
+
+  async #hasDue(place: Place, untilMs: number): Promise<boolean> {
+    try {
+      const due = await this.#options.store.findDue(this.#projection, { place, untilMs, statesMax: 1 });
+      return due.length > 0;
+    } catch (error) {
+      // Whatever is wrong with the store is told by the batches that need it.
+      this.#options.log.debug({ err: error }, 'Windows that are due could not be looked for');
+      return false;
+    }
+  }
+
+  /** A batch can only be computed ahead on top of others that are; those that are not are computed when they are settled. */
+  async #untilOthersAreComputed(): Promise<void> {
+    while (
+      this.#outstanding.some(({ computed, generation }) => !computed || generation !== this.#generation)
+    ) {
+      await this.#moved.promise;
+    }
+  }
+
+  async #round(inputs: readonly PlaceInput[]): Promise<Round> {
+    const round: Round = { inputs, computed: undefined, generation: this.#generation };
+    this.#outstanding.push(round);
+    try {
+      round.computed = await this.#computeNow(inputs);
+    } catch (error) {
+      // Settling computes it again, and waits until that works.
+      if (!(error instanceof TroubleLoading || error instanceof Overtaken)) throw error;
+    }
+    return round;
+  }
+
+  /** From here on the next batch builds on this one. */
+  async #computeNow(inputs: readonly PlaceInput[], condemned?: Condemned): Promise<ComputedBatch> {
+    const generation = this.#generation;
+    const computed = await this.#compute(this.#memory, inputs, condemned);
+    if (generation !== this.#generation)
+      throw new Overtaken('The places were given out anew in the meantime');
+    for (const [owned, { after }] of computed.tails) owned.tail = after;
+    this.#memory.push(computed);
+    return computed;
+  }
+
+  #noteMove(): void {
+    this.#moved.resolve();
+    this.#moved = withResolvers();
+  }
+
+  /** Commits a round, however long it takes. Answers with the offsets that are applied now. */
+  async settle(round: Round): Promise<readonly AppliedOffset[]> {
+    try {
+      return await this.#settleAtLast(round);
+    } finally {
+      this.#outstanding.splice(this.#outstanding.indexOf(round), 1);
+      this.#noteMove();
+    }
+  }
+
+  async #settleAtLast(round: Round): Promise<readonly AppliedOffset[]> {
+    for (;;) {
+      try {
+        const applied = await this.#settleOnce(round);
+        if (this.#troubled) this.#noteTrouble(false);
+        return applied;
+      } catch (error) {
+        if (this.#options.stopping.aborted) throw error;
+        if (error instanceof Overtaken) continue;
+        // Bad records were set aside before this point: what is left is a server that does not answer, and waiting helps.
+        if (!this.#troubled) {
+          this.#noteTrouble(true);
+          this.#options.log.error({ err: error }, 'The projection waits; it keeps trying and loses nothing');
+        }
+        this.#forget();
+        await this.#options.pause(this.#options.settings.retryDelayMs);
+      }
+    }
+  }
+
+  #noteTrouble(troubled: boolean): void {
+    this.#troubled = troubled;
+    this.#options.observer.waiting(this.#projection, troubled);
+    if (!troubled) this.#options.log.warn('The projection goes on');
+  }
+
+  async #settleOnce(round: Round): Promise<readonly AppliedOffset[]> {
+    const inputs = round.inputs.filter((input) => this.#places.isCurrent(input));
+    if (inputs.length === 0) return [];
+    if (round.computed && round.generation === this.#generation)
+      return this.#commitOrHalve(inputs, round.computed);
+    // What is stored counts: a commit whose answer was lost may have been one.
+    await this.#reload();
+    return this.#settleInputs(inputs, (computed) => {
+      round.computed = computed;
+      round.generation = this.#generation;
+      this.#noteMove();
+    });
+  }
+
+  /** Computes what is still to be done of the inputs, and commits it. */
+  async #settleInputs(
+    inputs: readonly PlaceInput[],
+    onComputed: (computed: ComputedBatch) => void = () => {},
+    condemned?: Condemned,
+  ): Promise<readonly AppliedOffset[]> {
+    const left = inputs
+      .filter((input) => this.#places.isCurrent(input))
+      .flatMap((input) => this.#places.unapplied(input));
+    if (left.length === 0) return [];
+    const computed = await this.#computeNow(left, condemned);
+    onComputed(computed);
+    return this.#commitOrHalve(left, computed);
+  }
+
+  async #commitOrHalve(
+    inputs: readonly PlaceInput[],
+    computed: ComputedBatch,
+  ): Promise<readonly AppliedOffset[]> {
+    try {
+      return await this.#commit(computed);
+    } catch (error) {
+      if (!(error instanceof RefusedData)) throw error;
+      await this.#reload();
+      return this.#settleByHalves(inputs, error);
+    }
+  }
+
+  /** The database refused something in these inputs: halved until the record that it is about stands alone. */
+  async #settleByHalves(
+    inputs: readonly PlaceInput[],
+    refused: RefusedData,
+  ): Promise<readonly AppliedOffset[]> {
+    const halves = halve(inputs);
+    if (halves) {
+      const [first, second] = halves;
+      const applied = await this.#settleInputs(first);
+      return [...applied, ...(await this.#settleInputs(second))];
+    }
+    const [record] = inputs.flatMap(({ records }) => records);
+    if (!record) throw new Error('The database refuses a batch without records', { cause: refused });
+    return this.#settleInputs(inputs, undefined, new Map([[record, refused]]));
+  }
+
+  async #commit(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
+    const { store, deadLetters, observer, log, clock } = this.#options;
+    const { run, letters } = computed;
+    if (letters.length > 0) {
+      // The dead letter is safe before the checkpoint passes the record: a crash here repeats it, nothing is dropped.
+      await deadLetters.send(this.#projection, letters);
+      observer.deadLettered(this.#projection, letters);
+    }
+    for (const [outside, values] of run.calls) await outside.perform(values);
+    const startedMs = clock();
+    const memory = this.#memory;
+    const siblings = this.#sharesState ? this.#places.siblingsOf([...computed.tails.keys()]) : [];
+    const outcome = await store.commit(commitOf(this.#projection, computed, siblings));
+    if (outcome.kind === 'fenced') return this.#fenced(computed);
+    memory.commit(computed);
+    for (const { place, record, kind, error } of letters) {
+      log.warn(
+        { ...place, offset: record.offset, kind, err: error },
+        'A record was sent to the dead letters',
+      );
+    }
+    for (const look of run.looks) look();
+    observer.applied({
+      projection: this.#projection,
+      places: computed.inputs.map(({ owned, records }) => ({ ...owned.place, records: records.length })),
+      duplicates: computed.duplicates,
+      knownFacts: outcome.knownFacts + run.repeatedFacts,
+      late: [...run.lateByPlace.values()].reduce((sum, count) => sum + count, 0),
+      delayMs: Math.max(0, clock() - computed.newestMs),
+      commitMs: clock() - startedMs,
+    });
+    return appliedBy(computed);
+  }
+
+  /** Either an earlier try was committed and its answer lost, or the place has gone to another process. */
+  async #fenced(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
+    const { observer, log } = this.#options;
+    const inputs = computed.inputs.filter((input) => this.#places.isCurrent(input));
+    await this.#reload();
+    if (inputs.length === 0) return [];
+    if (inputs.every(({ owned, nextOffset }) => owned.tail.offset === nextOffset)) return appliedBy(computed);
+    observer.fenced(this.#projection);
+    log.warn(
+      { places: inputs.map(({ owned }) => owned.name) },
+      'Another process was here: what was computed is dropped, and read again from the checkpoint',
+    );
+    for (const { owned } of inputs) this.#places.readAgain(owned);
+    return [];
+  }
+
+  /** What is stored counts, and nothing else. */
+  async #reload(): Promise<void> {
+    this.#forget();
+    const generation = this.#generation;
+    const owned = this.#places.all;
+    const stored = await this.#options.store.loadPlaces(
+      this.#projection,
+      owned.map(({ place }) => place),
+    );
+    if (generation !== this.#generation)
+      throw new Overtaken('The places were given out anew in the meantime');
+    this.#places.restore(owned, stored);
+  }
+
+  #forget(): void {
+    this.#generation++;
+    this.#memory = new LaneMemory(this.#options.settings);
+  }
+}
+
+/** What was computed or loaded is of no use any more: the lane has moved on while it was waited for. */
+class Overtaken extends Error {
+  override readonly name = 'Overtaken';
+}
+
+const withResolvers = (): PromiseWithResolvers<void> => Promise.withResolvers<void>();
+
+const appliedBy = ({ inputs }: ComputedBatch): readonly AppliedOffset[] =>
+  inputs.map(({ owned, nextOffset }) => ({ ...owned.place, offset: nextOffset }));

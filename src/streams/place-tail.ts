@@ -1,0 +1,59 @@
+import type { ParkedChange, ParkedKey, PlaceState } from './ports.ts';
+import { type Place, placeText } from './record.ts';
+
+/** Where a place stands once everything that was computed is committed. */
+export interface Tail {
+  /** Undefined where the projection has never been. */
+  readonly offset: number | undefined;
+  readonly streamTimeMs: number;
+  readonly parked: ReadonlyMap<string, ParkedKey>;
+}
+
+/** A place that this process has, as far as it has come. */
+export interface OwnedPlace {
+  readonly place: Place;
+  readonly name: string;
+  /** Batches of earlier readings are dropped. */
+  reading: number;
+  /** Grows when the place is read again from its checkpoint. */
+  epoch: number;
+  /** True until the first batch of a reading that was told where to start. */
+  expectsOffset: boolean;
+  /** The first record that was ever read here, for a place without a checkpoint. */
+  firstOffset: number | undefined;
+  /** Where it waits for something that is needed to decode a record. */
+  waitsAt: number | undefined;
+  tail: Tail;
+}
+
+export const ownedPlace = (place: Place, reading: number, stored: PlaceState): OwnedPlace => ({
+  place: { topic: place.topic, partition: place.partition },
+  name: placeText(place),
+  reading,
+  epoch: 0,
+  expectsOffset: stored.checkpoint !== undefined,
+  firstOffset: undefined,
+  waitsAt: undefined,
+  tail: tailOf(stored),
+});
+
+export const tailOf = ({ checkpoint, parked }: PlaceState): Tail => ({
+  offset: checkpoint?.nextOffset,
+  streamTimeMs: checkpoint?.streamTimeMs ?? Number.NEGATIVE_INFINITY,
+  parked: new Map(parked.map((parkedKey) => [parkedKey.key, parkedKey])),
+});
+
+/** What has to be stored of the parked keys to come from one tail to the next. */
+export const parkedChanges = (place: Place, before: Tail, after: Tail): readonly ParkedChange[] => {
+  if (before.parked === after.parked) return [];
+  const keys = new Set([...before.parked.keys(), ...after.parked.keys()]);
+  return [...keys]
+    .filter((key) => before.parked.get(key) !== after.parked.get(key))
+    .map((key) => ({
+      topic: place.topic,
+      partition: place.partition,
+      key,
+      expectedRecords: before.parked.get(key)?.records,
+      parked: after.parked.get(key),
+    }));
+};

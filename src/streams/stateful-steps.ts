@@ -1,0 +1,254 @@
+import type { Origin, Step, StepContext, TopologyNode } from './graph.ts';
+import type { Aggregation, Windowed } from './kstream.ts';
+import type { RowTable, StateDefinition } from './tables.ts';
+import {
+  closesAtMs,
+  type FixedWindows,
+  type OpenWindow,
+  type SessionWindows,
+  type Windows,
+  windowStarts,
+} from './windows.ts';
+
+type NodeOf = Omit<TopologyNode, 'children'>;
+
+const keyed = (key: string | null, state: StateDefinition): string => {
+  if (key === null) throw new Error(`A record without a key cannot be part of ${state.name}`);
+  return key;
+};
+
+/** One state per key, folded record by record and handed on each time it changes. */
+export const aggregateNode = <V, S>(
+  name: string,
+  { initial, fold, table }: Aggregation<V, S> & { readonly table?: RowTable },
+  shown: (state: S) => unknown = (state) => state,
+): NodeOf => {
+  const state: StateDefinition = table ? { name, table } : { name };
+  return {
+    kind: 'aggregate',
+    label: name,
+    state,
+    compile: (next) => (recordKey, value, at) => {
+      const key = keyed(recordKey, state);
+      const known = at.run.read(state, key);
+      if (!known) return;
+      const folded = fold((known.value as S | undefined) ?? initial, value as V, key);
+      at.run.write({ place: at.place, state, key, value: folded });
+      next(key, shown(folded), at);
+    },
+  };
+};
+
+/** The first value of a key is its state; later ones are combined with it. */
+export const reduceNode = <V>(name: string, combine: (state: V, value: V) => V): NodeOf =>
+  aggregateNode<V, Reduced<V> | null>(
+    name,
+    {
+      initial: null,
+      fold: (state, value) => ({ reduced: state === null ? value : combine(state.reduced, value) }),
+    },
+    reducedOf,
+  );
+
+interface Reduced<V> {
+  readonly reduced: V;
+}
+
+export const reducedOf = (state: unknown): unknown => (state as Reduced<unknown> | undefined)?.reduced;
+
+export const tableNode = (name: string): NodeOf => {
+  const state: StateDefinition = { name };
+  return {
+    kind: 'table',
+    label: name,
+    state,
+    compile: (next) => (recordKey, value, at) => {
+      const key = keyed(recordKey, state);
+      at.run.write({ place: at.place, state, key, value: { latest: value } });
+      next(key, value, at);
+    },
+  };
+};
+
+export const latestOf = (state: unknown): unknown =>
+  (state as { readonly latest: unknown } | undefined)?.latest;
+
+export const joinNode = (
+  table: {
+    readonly name: string;
+    readonly state: StateDefinition;
+    readonly shownOf: (state: unknown) => unknown;
+  },
+  options: { readonly keepsUnmatched: boolean; readonly combine: (value: unknown, row: unknown) => unknown },
+): NodeOf => ({
+  kind: 'join',
+  label: `${options.keepsUnmatched ? 'left ' : ''}join with ${table.name}`,
+  compile: (next) => (recordKey, value, at) => {
+    const key = keyed(recordKey, table.state);
+    const known = at.run.read(table.state, key);
+    if (!known) return;
+    const row = known.value === undefined ? undefined : table.shownOf(known.value);
+    if (row === undefined && !options.keepsUnmatched) return;
+    next(key, options.combine(value, row), at);
+  },
+});
+
+interface HeldRecord extends Origin {
+  readonly version: number;
+  readonly value: unknown;
+}
+/** What `inOrder` knows of a key; shown by the view of waiting keys. */
+interface OrderState {
+  readonly next: number;
+  readonly held: readonly HeldRecord[];
+}
+const heldMaxDefault = 1000;
+
+export const inOrderNode = (
+  name: string,
+  { version, heldMax = heldMaxDefault }: { version: (value: unknown) => number; heldMax?: number },
+): NodeOf => {
+  const state: StateDefinition = { name };
+  return {
+    kind: 'in-order',
+    label: name,
+    state,
+    compile: (next) => (recordKey, value, at) => {
+      const key = keyed(recordKey, state);
+      const known = at.run.read(state, key);
+      if (!known) return;
+      const before = (known.value as OrderState | undefined) ?? { next: 1, held: [] };
+      const after = takeInOrder(before, { version: version(value), value, ...at.origin }, (record) =>
+        handOn(next, key, record, at),
+      );
+      if (after.held.length > heldMax) {
+        throw new Error(`${heldMax} records of ${key} wait for version ${after.next}, which has not come`);
+      }
+      if (after !== before) at.run.write({ place: at.place, state, key, value: after });
+    },
+  };
+};
+
+/** A record that was held keeps its own id and time. */
+const handOn = (next: Step, key: string, record: HeldRecord, at: StepContext): void => {
+  const current = at.origin;
+  at.origin = record;
+  next(key, record.value, at);
+  at.origin = current;
+};
+
+const takeInOrder = (
+  state: OrderState,
+  record: HeldRecord,
+  emit: (record: HeldRecord) => void,
+): OrderState => {
+  if (record.version < state.next || state.held.some(({ version }) => version === record.version))
+    return state;
+  const held = [...state.held, record].sort((a, b) => a.version - b.version);
+  let next = state.next;
+  for (let first = held[0]; first?.version === next; first = held[0]) {
+    emit(first);
+    held.shift();
+    next++;
+  }
+  return { next, held: held.map(({ version, value, id, timeMs }) => ({ version, value, id, timeMs })) };
+};
+
+/** Windows of one key as they are stored: those that are still open. */
+type WindowState<S> = readonly OpenWindow<S>[];
+
+export const windowNode = <V, S>(
+  name: string,
+  windows: Windows,
+  options: Aggregation<V, S> & { readonly merge?: (first: S, second: S) => S },
+): NodeOf => {
+  if (windows.kind === 'session' && !options.merge) {
+    throw new Error(`${name}: sessions grow together, so the aggregation needs to say how states merge`);
+  }
+  const state: StateDefinition = { name };
+  const openFor =
+    windows.kind === 'session' ? sessionFor<V, S>(windows, options) : fixedFor<V, S>(windows, options);
+  return {
+    kind: 'window',
+    label: name,
+    state,
+    windows,
+    compile: () => (recordKey, value, at) => {
+      const key = keyed(recordKey, state);
+      const known = at.run.read(state, key);
+      if (!known) return;
+      const open = (known.value as WindowState<S> | undefined) ?? [];
+      const changed = openFor(open, value as V, key, at);
+      if (changed)
+        at.run.write({ place: at.place, state, key, value: changed, dueAtMs: dueAt(windows, changed) });
+      else at.run.noteLate(at.place);
+    },
+    onDue: ({ key, value, untilMs, at, next }) => {
+      const open = value as WindowState<S>;
+      const isClosed = (window: OpenWindow<S>): boolean => closesAtMs(windows, window) <= untilMs;
+      for (const window of open.filter(isClosed)) {
+        next(
+          key,
+          { key, startMs: window.startMs, endMs: window.endMs, value: window.value } satisfies Windowed<S>,
+          at,
+        );
+      }
+      const left = open.filter((window) => !isClosed(window));
+      return left.length === 0 ? undefined : { value: left, dueAtMs: dueAt(windows, left) };
+    },
+  };
+};
+
+const dueAt = (windows: Windows, open: WindowState<unknown>): number =>
+  Math.min(...open.map((window) => closesAtMs(windows, window)));
+
+/** The windows with the record in them, or undefined when all it belongs to are closed. */
+type Opener<V, S> = (
+  open: WindowState<S>,
+  value: V,
+  key: string,
+  at: StepContext,
+) => WindowState<S> | undefined;
+
+const fixedFor =
+  <V, S>(windows: FixedWindows, { initial, fold }: Aggregation<V, S>): Opener<V, S> =>
+  (open, value, key, at) => {
+    const starts = windowStarts(windows, at.origin.timeMs).filter(
+      (startMs) => closesAtMs(windows, { endMs: startMs + windows.sizeMs }) > at.streamTimeMs,
+    );
+    if (starts.length === 0) return undefined;
+    const byStart = new Map(open.map((window) => [window.startMs, window]));
+    for (const startMs of starts) {
+      const before = byStart.get(startMs)?.value ?? initial;
+      byStart.set(startMs, { startMs, endMs: startMs + windows.sizeMs, value: fold(before, value, key) });
+    }
+    return [...byStart.values()].sort((a, b) => a.startMs - b.startMs);
+  };
+
+const sessionFor =
+  <V, S>(
+    windows: SessionWindows,
+    { initial, fold, merge }: Aggregation<V, S> & { readonly merge?: (first: S, second: S) => S },
+  ): Opener<V, S> =>
+  (open, value, key, at) => {
+    const { timeMs } = at.origin;
+    // A session ends one gap after its last record.
+    const alone = { startMs: timeMs, endMs: timeMs + windows.gapMs };
+    // One whose time is over takes nothing more, whether or not it has been handed on: batches must make no difference.
+    const touches = (window: OpenWindow<S>): boolean =>
+      window.startMs <= alone.endMs &&
+      alone.startMs <= window.endMs &&
+      closesAtMs(windows, window) > at.streamTimeMs;
+    const touched = open.filter(touches).sort((a, b) => a.startMs - b.startMs);
+    if (touched.length === 0 && closesAtMs(windows, alone) <= at.streamTimeMs) return undefined;
+    const joined = touched.reduce<S | undefined>(
+      (state, window) => (state === undefined || !merge ? window.value : merge(state, window.value)),
+      undefined,
+    );
+    const grown = {
+      startMs: Math.min(alone.startMs, ...touched.map(({ startMs }) => startMs)),
+      endMs: Math.max(alone.endMs, ...touched.map(({ endMs }) => endMs)),
+      value: fold(joined ?? initial, value, key),
+    };
+    return [...open.filter((window) => !touches(window)), grown].sort((a, b) => a.startMs - b.startMs);
+  };

@@ -1,0 +1,299 @@
+import { hash } from 'node:crypto';
+import { pino } from 'pino';
+import { Lane, type LaneSettings, type Round } from '../lane.ts';
+import type { DeadLetter, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
+import type { Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
+import { placeText } from '../record.ts';
+import { type Topology, topicsOf } from '../topology.ts';
+import { MemoryStateStore } from './memory-state-store.ts';
+
+export interface SentRecord {
+  readonly key: string | null;
+  readonly value: Buffer | null;
+  readonly headers?: Readonly<Record<string, Buffer>>;
+  readonly replay?: ReplayMark;
+}
+
+export interface DriverOptions {
+  readonly topology: Topology;
+  readonly decoder: RecordDecoder;
+  readonly partitions?: number;
+  /** Batch sizes and the order of partitions follow from it. */
+  readonly seed?: number;
+  readonly store?: MemoryStateStore;
+  /** What the lane sees of the store, where a test wants to break it. */
+  readonly seenStore?: StateStore;
+  readonly startMs?: number;
+  readonly settings?: Partial<LaneSettings>;
+}
+
+const quiet: StreamsObserver = {
+  applied: () => {},
+  deadLettered: () => {},
+  fenced: () => {},
+  waiting: () => {},
+};
+
+/** Runs a topology in memory, over real bytes: no broker, no database, no time that passes by itself. */
+export class TopologyTestDriver {
+  readonly store: MemoryStateStore;
+  readonly deadLetters: DeadLetter[] = [];
+  readonly #options: DriverOptions;
+  readonly #log = new Map<string, RawRecord[]>();
+  readonly #partitions: number;
+  readonly #random: () => number;
+  #nowMs: number;
+  #reader: Reader;
+
+  constructor(options: DriverOptions) {
+    this.#options = options;
+    this.#partitions = options.partitions ?? 3;
+    this.#random = createRandom(options.seed ?? 1);
+    this.#nowMs = options.startMs ?? 0;
+    this.store = options.store ?? new MemoryStateStore();
+    for (const topic of topicsOf(options.topology)) {
+      for (let partition = 0; partition < this.#partitions; partition++) {
+        this.#log.set(placeText({ topic, partition }), []);
+      }
+    }
+    this.#reader = this.newReader();
+  }
+
+  /** Another process with the same places: it begins at the checkpoints. */
+  newReader(): Reader {
+    const { topology, decoder, seenStore, settings } = this.#options;
+    return new Reader({
+      topology,
+      decoder,
+      store: seenStore ?? this.store,
+      settings: { retryDelayMs: 1, handledIdsMax: 10_000, statesMax: 1000, ...settings },
+      log: this.#log,
+      deadLetters: this.deadLetters,
+      clock: () => this.#nowMs,
+      random: this.#random,
+    });
+  }
+
+  /** Appends a record to the partition of its key. */
+  send(topic: string, record: SentRecord): Place & { readonly offset: number } {
+    const place = { topic, partition: partitionOf(record.key, this.#partitions) };
+    return { ...place, offset: this.sendTo(place, record) };
+  }
+
+  sendTo(place: Place, { key, value, headers = {}, replay }: SentRecord): number {
+    const records = this.#log.get(placeText(place));
+    if (!records) throw new Error(`The topology does not read ${placeText(place)}`);
+    const offset = records.length;
+    const bytes = value ?? Buffer.alloc(0);
+    records.push({
+      offset,
+      timestampMs: this.#nowMs,
+      key: key === null ? null : Buffer.from(key),
+      value,
+      headers,
+      replay,
+      bytes,
+      valueStart: value ? 0 : -1,
+      valueEnd: bytes.length,
+    });
+    return offset;
+  }
+
+  /** Applies everything that was sent and has not been applied, in rounds of random size. */
+  async run(): Promise<void> {
+    await this.#reader.runAll();
+  }
+
+  /** Sends everything again, as a relay does that died before it knew what had arrived. */
+  redeliver(): void {
+    for (const records of this.#log.values()) {
+      for (const record of [...records]) records.push({ ...record, offset: records.length });
+    }
+  }
+
+  /** The process is gone, with whatever it had not committed; another one begins at the checkpoints. */
+  restart(): void {
+    this.#reader = this.newReader();
+  }
+
+  /** Reads all topics from the beginning again, as after a lost consumer offset. */
+  rewind(): void {
+    this.#reader.rewind();
+  }
+
+  /** Lets another driver read what was sent to this one. */
+  copyLogTo(other: TopologyTestDriver): void {
+    for (const [name, records] of this.#log) other.#log.get(name)?.push(...records);
+  }
+
+  async advanceWallClock(byMs: number): Promise<void> {
+    this.#nowMs += byMs;
+    await this.#reader.tick();
+  }
+
+  get reader(): Reader {
+    return this.#reader;
+  }
+
+  /** The rows of a counter table, or the states of a step with that name as rows. */
+  table(name: string): readonly Readonly<Record<string, unknown>>[] {
+    const rows = this.store.rowsOf(name);
+    return rows.length > 0
+      ? rows
+      : [...this.store.statesOf(name)].map(([key, value]) => ({ key, ...(value as object) }));
+  }
+
+  get output(): MemoryStateStore['derived'] {
+    return this.store.derived;
+  }
+
+  get lateRecords(): number {
+    return this.store.lateRecords;
+  }
+}
+
+interface ReaderOptions {
+  readonly topology: Topology;
+  readonly decoder: RecordDecoder;
+  readonly store: StateStore;
+  readonly settings: LaneSettings;
+  readonly log: ReadonlyMap<string, readonly RawRecord[]>;
+  readonly deadLetters: DeadLetter[];
+  readonly clock: () => number;
+  readonly random: () => number;
+}
+
+interface Position extends Place {
+  offset: number;
+  reading: number;
+}
+
+/** A process that reads: positions in the log, and a lane. Its rounds can be taken step by step. */
+export class Reader {
+  readonly #options: ReaderOptions;
+  readonly #lane: Lane;
+  readonly #stopping = new AbortController();
+  readonly #positions = new Map<string, Position>();
+  #reading = 0;
+  #isAssigned = false;
+
+  constructor(options: ReaderOptions) {
+    this.#options = options;
+    this.#lane = new Lane({
+      ...options,
+      deadLetters: { send: async (_, letters) => void options.deadLetters.push(...letters) },
+      observer: quiet,
+      pause: async () => {},
+      seek: (place, offset) => this.#seek(place, offset),
+      stopping: this.#stopping.signal,
+      log: pino({ level: 'silent' }),
+    });
+  }
+
+  #seek(place: Place, offset: number): number {
+    this.#reading++;
+    this.#positions.set(placeText(place), { ...place, offset, reading: this.#reading });
+    return this.#reading;
+  }
+
+  /** Takes all places, as after a join. */
+  async assign(): Promise<void> {
+    this.#reading++;
+    const places = [...this.#options.log.keys()].map((name) => ({
+      ...placeOf(name),
+      reading: this.#reading,
+    }));
+    const starts = await this.#lane.assign(places);
+    for (const { topic, partition, offset } of starts) {
+      this.#positions.set(placeText({ topic, partition }), {
+        topic,
+        partition,
+        offset: offset ?? 0,
+        reading: this.#reading,
+      });
+    }
+    this.#isAssigned = true;
+  }
+
+  /** From now on it does not try anything again, as a process that is gone. */
+  kill(): void {
+    this.#stopping.abort();
+  }
+
+  rewind(): void {
+    for (const position of this.#positions.values()) position.offset = 0;
+  }
+
+  /** Some records of some places, as many as chance will have it. */
+  #take(): readonly RawBatch[] {
+    const { log, random } = this.#options;
+    return [...this.#positions.values()].flatMap((position): RawBatch[] => {
+      const { topic, partition, offset, reading } = position;
+      const left = (log.get(placeText(position)) ?? []).slice(offset);
+      const count = Math.ceil(random() * Math.min(left.length, 20));
+      if (left.length === 0 || random() < 0.3) return [];
+      position.offset = offset + count;
+      const records = left.slice(0, count);
+      return [{ topic, partition, reading, fromOffset: offset, records, nextOffset: offset + count }];
+    });
+  }
+
+  get isDone(): boolean {
+    return (
+      this.#isAssigned &&
+      [...this.#positions.values()].every(
+        (position) => position.offset >= (this.#options.log.get(placeText(position))?.length ?? 0),
+      )
+    );
+  }
+
+  async computeNext(): Promise<Round | undefined> {
+    if (!this.#isAssigned) await this.assign();
+    const batches = this.#take();
+    if (batches.length === 0) return undefined;
+    const decoded = await Promise.all(batches.map((batch) => this.#options.decoder.decode(batch)));
+    return this.#lane.compute(decoded);
+  }
+
+  async settle(round: Round): Promise<void> {
+    await this.#lane.settle(round);
+  }
+
+  /** One round, or two, of which the second is computed before the first is settled. */
+  async step(): Promise<void> {
+    const first = await this.computeNext();
+    // A lane computes ahead only on top of what could be computed.
+    const second = first?.computed && this.#options.random() < 0.5 ? await this.computeNext() : undefined;
+    if (first) await this.settle(first);
+    if (second) await this.settle(second);
+  }
+
+  async runAll(): Promise<void> {
+    while (!this.isDone) await this.step();
+  }
+
+  async tick(): Promise<void> {
+    if (!this.#isAssigned) await this.assign();
+    const round = await this.#lane.tick(() => this.isDone);
+    if (round) await this.settle(round);
+  }
+}
+
+const placeOf = (name: string): Place => {
+  const slash = name.lastIndexOf('/');
+  return { topic: name.slice(0, slash), partition: Number(name.slice(slash + 1)) };
+};
+
+const partitionOf = (key: string | null, partitions: number): number =>
+  key === null ? 0 : Number.parseInt(hash('sha1', key, 'hex').slice(0, 8), 16) % partitions;
+
+/** Mulberry32: the same numbers for the same seed, on every machine. */
+export const createRandom = (seed: number): (() => number) => {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+};

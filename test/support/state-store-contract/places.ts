@@ -1,0 +1,210 @@
+import { expect } from 'chai';
+import type { ParkedChange, ParkedKey } from '../../../src/streams/ports.ts';
+import type { Place } from '../../../src/streams/record.ts';
+import type { StoreUnderTest } from '../state-store-contract.ts';
+import { adding, at, batch, committed, fenced, move, newProjection, offsetsOf, unique } from './batches.ts';
+
+export const describeCheckpoints = (underTest: () => StoreUnderTest): void => {
+  describe('checkpoints', () => {
+    it('tell of places in the order asked, and of nothing where the projection has never been', async () => {
+      const { store, other } = underTest();
+      const projection = newProjection();
+      await store.commit(
+        batch(projection, { moves: [move(at(0), undefined, 5, { streamTimeMs: 1_700_000_000_123 })] }),
+      );
+      expect(await other.loadPlaces(projection, [at(1), at(0), at(0, 'likes')])).to.deep.equal([
+        { checkpoint: undefined, parked: [] },
+        { checkpoint: { nextOffset: 5, streamTimeMs: 1_700_000_000_123 }, parked: [] },
+        { checkpoint: undefined, parked: [] },
+      ]);
+      expect(await store.loadPlaces(projection, [])).to.deep.equal([]);
+    });
+
+    it('keep the time of a stream that has none yet', async () => {
+      const { store } = underTest();
+      const projection = newProjection();
+      await store.commit(batch(projection, { moves: [move(at(0), undefined, 1)] }));
+      const [state] = await store.loadPlaces(projection, [at(0)]);
+      expect(state?.checkpoint).to.deep.equal({ nextOffset: 1, streamTimeMs: Number.NEGATIVE_INFINITY });
+    });
+
+    it('move together, new ones and old ones', async () => {
+      const { store } = underTest();
+      const projection = newProjection();
+      await store.commit(batch(projection, { moves: [move(at(0), undefined, 5)] }));
+      const outcome = await store.commit(
+        batch(projection, { moves: [move(at(0), 5, 9), move(at(1), undefined, 3)] }),
+      );
+      expect(outcome).to.deep.equal(committed);
+      expect(await offsetsOf(store, projection, [at(0), at(1)])).to.deep.equal([9, 3]);
+    });
+
+    it('add up the records that came late', async () => {
+      const { store, readLateRecords } = underTest();
+      const projection = newProjection();
+      await store.commit(batch(projection, { moves: [move(at(0), undefined, 1, { lateRecords: 2 })] }));
+      await store.commit(batch(projection, { moves: [move(at(0), 1, 2, { lateRecords: 3 })] }));
+      expect(await readLateRecords(projection, at(0))).to.equal(5);
+    });
+
+    it('are checked where they stay', async () => {
+      const { store } = underTest();
+      const projection = newProjection();
+      await store.commit(batch(projection, { moves: [move(at(0), undefined, 5)] }));
+      expect(await store.commit(batch(projection, { moves: [move(at(0), 5, 5)] }))).to.deep.equal(committed);
+      expect(await store.commit(batch(projection, { moves: [move(at(0), 4, 4)] }))).to.deep.equal(fenced);
+      expect(await offsetsOf(store, projection, [at(0)])).to.deep.equal([5]);
+    });
+
+    it('belong to one version of a projection', async () => {
+      const { store } = underTest();
+      const first = newProjection();
+      const second = { ...first, version: 2 };
+      await store.commit(batch(first, { moves: [move(at(0), undefined, 5)] }));
+      expect(await store.commit(batch(second, { moves: [move(at(0), undefined, 1)] }))).to.deep.equal(
+        committed,
+      );
+      expect(await offsetsOf(store, first, [at(0)])).to.deep.equal([5]);
+      expect(await offsetsOf(store, second, [at(0)])).to.deep.equal([1]);
+    });
+
+    describeFencing(underTest);
+  });
+};
+
+const describeFencing = (underTest: () => StoreUnderTest): void => {
+  const cases = [
+    { title: 'has been moved by another', moves: [move(at(1), undefined, 2), move(at(0), 4, 6)] },
+    { title: 'was made by another', moves: [move(at(1), undefined, 2), move(at(0), undefined, 6)] },
+    { title: 'is no longer there', moves: [move(at(0), 5, 6), move(at(1), 1, 2)] },
+  ];
+  for (const { title, moves } of cases) {
+    it(`change nothing for a batch of which one ${title}`, async () => {
+      const { store, countsOf } = underTest();
+      const projection = newProjection();
+      const key = unique('late');
+      await store.commit(batch(projection, { moves: [move(at(0), undefined, 5)] }));
+      expect(await store.commit(batch(projection, { moves, deltas: [adding(key, 1, 0)] }))).to.deep.equal(
+        fenced,
+      );
+      expect(await offsetsOf(store, projection, [at(0), at(1)])).to.deep.equal([5, undefined]);
+      expect(await countsOf(key)).to.equal(undefined);
+    });
+  }
+
+  for (const [title, from] of [
+    ['first', undefined],
+    ['next', 1],
+  ] as const) {
+    it(`let one of two holders through who both have the ${title} batch of some places`, async () => {
+      const { store, other, countsOf } = underTest();
+      const projection = newProjection();
+      const key = unique('zombie');
+      const places = Array.from({ length: 6 }, (_, partition) => at(partition));
+      if (from !== undefined) {
+        await store.commit(batch(projection, { moves: places.map((place) => move(place, undefined, from)) }));
+      }
+      const moves = places.map((place) => move(place, from, 2));
+      const outcomes = await Promise.all([
+        store.commit(batch(projection, { moves, deltas: [adding(key, 1, 0)] })),
+        other.commit(batch(projection, { moves: moves.toReversed(), deltas: [adding(key, 1, 0)] })),
+        other.commit(batch(projection, { moves: moves.slice(3), deltas: [adding(key, 1, 0)] })),
+      ]);
+      const winners = outcomes.filter(({ kind }) => kind === 'committed');
+      expect(winners).to.have.length(1);
+      expect(await countsOf(key)).to.deep.equal([1, 0]);
+    });
+  }
+};
+
+export const describeParkedKeys = (underTest: () => StoreUnderTest): void => {
+  describe('parked keys', () => {
+    const parkedAt = (records: number, rest: Partial<ParkedKey> = {}): Omit<ParkedKey, 'key'> => ({
+      sinceOffset: 7,
+      records,
+      reason: 'no such product',
+      brokenReplay: null,
+      ...rest,
+    });
+    const change = (
+      place: Place,
+      expectedRecords: number | undefined,
+      parked: ParkedChange['parked'],
+      key = 'order-1',
+    ): ParkedChange => ({ ...place, key, expectedRecords, parked });
+
+    /** A projection with one parked key at the first place, two records behind it. */
+    const parkedOne = async () => {
+      const { store } = underTest();
+      const projection = newProjection();
+      const outcome = await store.commit(
+        batch(projection, {
+          moves: [move(at(0), undefined, 1), move(at(1), undefined, 1)],
+          parked: [change(at(0), undefined, parkedAt(2))],
+        }),
+      );
+      expect(outcome).to.deep.equal(committed);
+      const parkedNow = async () =>
+        (await store.loadPlaces(projection, [at(0), at(1)])).map(({ parked }) => parked);
+      return { store, projection, parkedNow };
+    };
+
+    it('are told with their place', async () => {
+      const { parkedNow } = await parkedOne();
+      expect(await parkedNow()).to.deep.equal([[{ key: 'order-1', ...parkedAt(2) }], []]);
+    });
+
+    it('get more records behind them, and a replay that broke', async () => {
+      const { store, projection, parkedNow } = await parkedOne();
+      const more = parkedAt(3, { brokenReplay: 'replay-1' });
+      await store.commit(batch(projection, { moves: [move(at(0), 1, 2)], parked: [change(at(0), 2, more)] }));
+      expect(await parkedNow()).to.deep.equal([[{ key: 'order-1', ...more }], []]);
+    });
+
+    it('are released, parked and changed in one batch', async () => {
+      const { store, projection, parkedNow } = await parkedOne();
+      await store.commit(
+        batch(projection, {
+          moves: [move(at(0), 1, 2), move(at(1), 1, 2)],
+          parked: [change(at(1), undefined, parkedAt(1), 'order-2')],
+        }),
+      );
+      const outcome = await store.commit(
+        batch(projection, {
+          moves: [move(at(0), 2, 3), move(at(1), 2, 3)],
+          parked: [
+            change(at(1), 1, parkedAt(4), 'order-2'),
+            change(at(0), undefined, parkedAt(1), 'order-3'),
+            change(at(0), 2, undefined),
+          ],
+        }),
+      );
+      expect(outcome).to.deep.equal(committed);
+      expect(await parkedNow()).to.deep.equal([
+        [{ key: 'order-3', ...parkedAt(1) }],
+        [{ key: 'order-2', ...parkedAt(4) }],
+      ]);
+    });
+
+    const cases = [
+      { title: 'has another number of records behind it', place: at(0), expected: 3, parked: parkedAt(4) },
+      { title: 'was parked by another', place: at(0), expected: undefined, parked: parkedAt(1) },
+      { title: 'was released by another', place: at(1), expected: 2, parked: parkedAt(3) },
+      { title: 'is to be released and has more behind it', place: at(0), expected: 1, parked: undefined },
+    ];
+    for (const { title, place, expected, parked } of cases) {
+      it(`change nothing when one of them ${title}`, async () => {
+        const { store, projection, parkedNow } = await parkedOne();
+        const outcome = await store.commit(
+          batch(projection, {
+            moves: [move(at(0), 1, 2)],
+            parked: [change(at(0), undefined, parkedAt(1), 'order-9'), change(place, expected, parked)],
+          }),
+        );
+        expect(outcome).to.deep.equal(fenced);
+        expect(await parkedNow()).to.deep.equal([[{ key: 'order-1', ...parkedAt(2) }], []]);
+        expect(await offsetsOf(store, projection, [at(0)])).to.deep.equal([1]);
+      });
+    }
+  });
+};

@@ -1,0 +1,402 @@
+import { expect } from 'chai';
+import fc from 'fast-check';
+import type { FetchedPartition } from '../../../src/kafka/fetch-response.ts';
+import type { FetchCall, PlannedFetch } from '../../../src/kafka/own-fetches.ts';
+import { RecordQueue, type RecordQueueOptions } from '../../../src/kafka/record-queue.ts';
+import { type Place, placeText, type RawBatch } from '../../../src/streams/record.ts';
+import { encodeNumbered, withAttributes } from '../../support/record-batches.ts';
+
+const places: readonly Place[] = [
+  { topic: 'a', partition: 0 },
+  { topic: 'a', partition: 1 },
+  { topic: 'b', partition: 0 },
+];
+const [a0, a1, b0] = places as readonly [Place, Place, Place];
+const batchRecords = 7;
+const recordsPerPlace = 210;
+const outOfRange = 1;
+
+/** What kafkajs would ask for. Its own offsets do not count, except where nobody has said where to start. */
+const call: FetchCall = {
+  maxWaitTime: 250,
+  maxBytes: 10_000_000,
+  topics: ['a', 'b'].map((topic) => ({
+    topic,
+    partitions: places
+      .filter((place) => place.topic === topic)
+      .map(({ partition }) => ({ partition, fetchOffset: '42', maxBytes: 1_000_000 })),
+  })),
+};
+
+describe('record queue', () => {
+  /** The same in every place: batches of seven records. */
+  const batches: Buffer[] = [];
+  before(async () => {
+    for (let offset = 0; offset < recordsPerPlace; offset += batchRecords) {
+      batches.push(await encodeNumbered(offset, batchRecords));
+    }
+  });
+
+  const bytesOf = (count: number): number => Buffer.concat(batches.slice(0, count)).length;
+
+  /** Room for four batches of each place, and a little more: they are not all of quite the same size. */
+  const fourEach = (): number => (bytesOf(4) + 100) * places.length;
+
+  /** Answers as a broker does: from the batch that has the offset, and cut off in the middle of one. */
+  const answer = (
+    planned: PlannedFetch,
+    options: { readonly cutAfter?: number; readonly silent?: readonly Place[] } = {},
+  ): readonly FetchedPartition[] =>
+    planned.call.topics.flatMap(({ topic, partitions }) =>
+      partitions.map(({ partition, fetchOffset, maxBytes }) => {
+        const from = Math.floor(Number(fetchOffset) / batchRecords);
+        const isSilent = options.silent?.some(
+          (place) => placeText(place) === placeText({ topic, partition }),
+        );
+        const recordSet = isSilent
+          ? Buffer.alloc(0)
+          : Buffer.concat(batches.slice(from)).subarray(0, options.cutAfter ?? maxBytes);
+        return { topic, partition, errorCode: 0, lastStableOffset: recordsPerPlace, aborted: [], recordSet };
+      }),
+    );
+  const nothing = (planned: PlannedFetch): readonly FetchedPartition[] =>
+    answer(planned, { silent: places }).map((partition) => ({ ...partition, lastStableOffset: 0 }));
+
+  const create = (options: Partial<RecordQueueOptions> = {}) => {
+    const events: string[] = [];
+    let nowMs = 1000;
+    const queue = new RecordQueue({
+      bytesMax: 1_000_000,
+      clock: () => nowMs,
+      onOutOfRange: ({ topic, partition, offset }) => events.push(`${topic}/${partition} has no ${offset}`),
+      onStartedByGroup: ({ topic, partition, offset }) => events.push(`${topic}/${partition} from ${offset}`),
+      ...options,
+    });
+    const plan = (): PlannedFetch => {
+      const planned = queue.plan(call);
+      if (!planned) throw new Error('Nothing is asked for');
+      return planned;
+    };
+    return {
+      queue,
+      events,
+      plan,
+      pass: (timeMs: number) => {
+        nowMs += timeMs;
+      },
+      /** Assigned, and all of them read from there on. */
+      open: (offset: number | undefined = 0) => {
+        for (const place of queue.assign(places)) queue.open(place, offset);
+      },
+      fetch: (options?: { cutAfter?: number; silent?: readonly Place[] }) => {
+        const planned = plan();
+        planned.accept(answer(planned, options));
+        return planned;
+      },
+    };
+  };
+  const asked = (planned: PlannedFetch | undefined): readonly string[] =>
+    (planned?.call.topics ?? []).flatMap(({ topic, partitions }) =>
+      partitions.map(({ partition, fetchOffset }) => `${topic}/${partition}@${fetchOffset}`),
+    );
+  const offsetsOf = ({ records }: RawBatch): readonly number[] => records.map(({ offset }) => offset);
+  const summary = (taken: readonly RawBatch[]): readonly string[] =>
+    taken.map((batch) => `${placeText(batch)} ${batch.fromOffset}..${batch.nextOffset}`).sort();
+
+  it('asks for nothing before it is known where to start, and then from there', () => {
+    const { queue, events } = create();
+    const assigned = queue.assign(places);
+    expect(queue.plan(call)).to.equal(undefined);
+    queue.open(assigned[1] as (typeof assigned)[1] & Place, 70);
+    expect(asked(queue.plan(call))).to.deep.equal(['a/1@70']);
+    queue.open(assigned[0] as (typeof assigned)[0] & Place, undefined);
+    expect(asked(queue.plan(call)), 'where nobody has been, the group decides').to.deep.equal([
+      'a/0@42',
+      'a/1@70',
+    ]);
+    expect(events).to.deep.equal(['a/0 from 42']);
+    expect(asked(queue.plan(call))).to.deep.equal(['a/0@42', 'a/1@70']);
+    expect(events, 'and it decides once').to.have.length(1);
+  });
+
+  it('hands out what was fetched in order, one batch per place, each following on the last', () => {
+    const { queue, open, fetch } = create();
+    open(3);
+    fetch({ cutAfter: 3000 });
+    const first = queue.take(30);
+    const second = queue.take(30);
+    expect(first.map(({ records }) => records.length)).to.deep.equal([10, 10, 10]);
+    expect(summary(first)).to.deep.equal(['a/0 3..13', 'a/1 3..13', 'b/0 3..13']);
+    expect(summary(second).map((text) => text.split('..')[0])).to.deep.equal(['a/0 13', 'a/1 13', 'b/0 13']);
+    for (const batch of [...first, ...second]) {
+      expect(offsetsOf(batch)).to.deep.equal(
+        Array.from({ length: batch.records.length }, (_, index) => batch.fromOffset + index),
+      );
+    }
+  });
+
+  it('goes on behind the last whole batch', () => {
+    const { queue, open, fetch } = create();
+    open();
+    fetch({ cutAfter: bytesOf(2) + 20 });
+    expect(asked(queue.plan(call))).to.deep.equal(['a/0@14', 'a/1@14', 'b/0@14']);
+  });
+
+  it('shares what may be taken: who has little gives all of it, the others the rest', () => {
+    const { queue, open, plan } = create();
+    open();
+    const planned = plan();
+    const given = new Map([
+      ['a/0', bytesOf(10)],
+      ['a/1', bytesOf(1)],
+      ['b/0', bytesOf(10)],
+    ]);
+    planned.accept(
+      answer(planned).map((fetched) => ({
+        ...fetched,
+        recordSet: fetched.recordSet.subarray(0, given.get(placeText(fetched))),
+      })),
+    );
+    expect(summary(queue.take(47))).to.deep.equal(['a/0 0..20', 'a/1 0..7', 'b/0 0..20']);
+  });
+
+  it('does not keep anybody waiting when there are more places than records to take', () => {
+    const { queue, open, fetch } = create();
+    open();
+    fetch();
+    const seen = new Set<string>();
+    for (let turn = 0; turn < 6; turn++) {
+      const taken = queue.take(2);
+      expect(taken.flatMap(offsetsOf)).to.have.length(2);
+      for (const batch of taken) seen.add(placeText(batch));
+    }
+    expect([...seen].sort()).to.deep.equal(['a/0', 'a/1', 'b/0']);
+  });
+
+  it('asks for places again when half of their share is taken, and not before', () => {
+    const { queue, open, fetch } = create({ bytesMax: fourEach() });
+    open();
+    fetch({ cutAfter: bytesOf(3) });
+    expect(queue.plan(call), 'three of four batches are there').to.equal(undefined);
+    queue.take(places.length);
+    expect(asked(queue.plan(call))).to.deep.equal(['a/0@21', 'a/1@21', 'b/0@21']);
+  });
+
+  it('hurries while a place is full: a broker must not sit on the request for the others', () => {
+    const { open, fetch, plan } = create({ bytesMax: fourEach() });
+    open();
+    expect(fetch({ cutAfter: bytesOf(3), silent: [b0] }).call.maxWaitTime).to.equal(250);
+    expect(asked(plan())).to.deep.equal(['b/0@0']);
+    expect(plan().call.maxWaitTime).to.be.below(50);
+  });
+
+  it('tells who waits for room as soon as there is some', async () => {
+    const { queue, open, fetch } = create({ bytesMax: fourEach() });
+    open();
+    fetch({ cutAfter: bytesOf(3) });
+    let isFree = false;
+    const freed = queue.freed.wait(60_000).then(() => {
+      isFree = true;
+    });
+    await Promise.resolve();
+    expect(isFree).to.equal(false);
+    queue.take(3);
+    await freed;
+  });
+
+  it('tells who waits for records as soon as there are some', async () => {
+    const { queue, open, plan } = create();
+    open();
+    const planned = plan();
+    const arrived = queue.arrived.wait(60_000);
+    planned.accept(answer(planned));
+    await arrived;
+  });
+
+  it('drops what was read and what is on its way when somebody seeks, and reads anew after a pause', () => {
+    const { queue, open, fetch, plan, pass } = create();
+    open();
+    fetch({ cutAfter: 2000 });
+    const underWay = plan();
+    const before = queue.take(3).find((batch) => placeText(batch) === 'a/0');
+    const reading = queue.seek(a0, 70, 500);
+    underWay.accept(answer(underWay));
+    expect(reading).to.be.above(before?.reading ?? Number.NaN);
+    expect(queue.take(1000).map(placeText).sort()).to.deep.equal(['a/1', 'b/0']);
+    expect(asked(queue.plan(call)).some((text) => text.startsWith('a/0'))).to.equal(false);
+    pass(500);
+    expect(asked(queue.plan(call))).to.include('a/0@70');
+    fetch();
+    const after = queue.take(1000).find((batch) => placeText(batch) === 'a/0');
+    expect(after).to.include({ reading, fromOffset: 70 });
+  });
+
+  it('drops everything with a new assignment, also what was asked for before it', () => {
+    const { queue, open, fetch, plan } = create();
+    open();
+    fetch({ cutAfter: 2000 });
+    const underWay = plan();
+    const [again] = queue.assign([a0]);
+    expect(queue.take(1000)).to.deep.equal([]);
+    if (again) queue.open(again, 14);
+    underWay.accept(answer(underWay));
+    expect(queue.take(1000), 'though it is the very offset').to.deep.equal([]);
+    expect(queue.has(a1)).to.equal(false);
+    fetch();
+    expect(queue.take(1000)[0]).to.include({ ...again, fromOffset: 14 });
+  });
+
+  it('does not open a place for an answer to an earlier question', () => {
+    const { queue } = create();
+    const [old] = queue.assign([a0]);
+    queue.assign([a0]);
+    if (old) queue.open(old, 5);
+    expect(queue.plan(call)).to.equal(undefined);
+  });
+
+  it('knows when everything that the broker has was taken', () => {
+    const { queue, open, plan, fetch } = create();
+    open(196);
+    expect(queue.isCaughtUp(a0), 'nothing was heard yet').to.equal(false);
+    fetch();
+    expect(queue.isCaughtUp(a0), 'not taken').to.equal(false);
+    queue.take(1000);
+    expect(queue.isCaughtUp(a0)).to.equal(true);
+    const planned = plan();
+    planned.accept(
+      nothing(planned).map((fetched) => ({ ...fetched, lastStableOffset: recordsPerPlace + 1 })),
+    );
+    expect(queue.isCaughtUp(a0), 'there is more').to.equal(false);
+    queue.seek(a0, 3);
+    expect(queue.isCaughtUp(a0)).to.equal(false);
+    expect(queue.isCaughtUp({ topic: 'c', partition: 0 })).to.equal(false);
+  });
+
+  it('closes a place whose offset is gone, and leaves the others alone', () => {
+    const { queue, open, plan, events } = create();
+    open(5);
+    const planned = plan();
+    const gone = (fetched: FetchedPartition) =>
+      placeText(fetched) === 'a/1'
+        ? { ...fetched, errorCode: outOfRange, recordSet: Buffer.alloc(0) }
+        : fetched;
+    planned.accept(answer(planned).map(gone));
+    expect(events).to.deep.equal(['a/1 has no 5']);
+    expect(asked(queue.plan(call)).some((text) => text.startsWith('a/1'))).to.equal(false);
+    expect(queue.take(1000).map(placeText).sort()).to.deep.equal(['a/0', 'b/0']);
+  });
+
+  it('moves over offsets without records', async () => {
+    const { queue, open, plan } = create();
+    open();
+    const planned = plan();
+    const emptied = Buffer.from(await encodeNumbered(0, 7));
+    // The attributes of what a transaction writes about itself.
+    const control = withAttributes(emptied, () => 0x30);
+    planned.accept(
+      answer(planned, { silent: [a1, b0] }).map((fetched) =>
+        placeText(fetched) === 'a/0' ? { ...fetched, recordSet: control } : fetched,
+      ),
+    );
+    const [batch] = queue.take(1000);
+    expect(batch).to.deep.include({ topic: 'a', fromOffset: 0, nextOffset: 7, records: [] });
+    expect(queue.take(1000)).to.deep.equal([]);
+  });
+
+  it('tells which places are asked for and not heard of', () => {
+    const { queue, open, plan, fetch, pass } = create();
+    const silent = () => queue.silentSince(2000).map(placeText);
+    open();
+    pass(5000);
+    expect(silent()).to.deep.equal(['a/0', 'a/1', 'b/0']);
+    fetch({ silent: [b0] });
+    expect(silent(), 'the broker has something for it, but it does not come').to.deep.equal(['b/0']);
+    const planned = plan();
+    planned.accept(nothing(planned));
+    expect(silent(), 'there is nothing for it').to.deep.equal([]);
+  });
+
+  it('does not take a place for silent that is full', () => {
+    const { queue, open, fetch, pass } = create({ bytesMax: fourEach() });
+    open();
+    fetch({ cutAfter: bytesOf(3) });
+    pass(5000);
+    expect(queue.silentSince(5500)).to.deep.equal([]);
+    queue.take(places.length);
+    expect(queue.silentSince(5500), 'it is asked for from now on').to.deep.equal([]);
+  });
+
+  describe('whatever happens, in whatever order', () => {
+    const place = fc.constantFrom(...places);
+    const action = fc.oneof(
+      { weight: 5, arbitrary: fc.record({ do: fc.constant('ask' as const) }) },
+      {
+        weight: 5,
+        arbitrary: fc.record({
+          do: fc.constant('answer' as const),
+          cutAfter: fc.integer({ min: 0, max: 5000 }),
+        }),
+      },
+      {
+        weight: 4,
+        arbitrary: fc.record({ do: fc.constant('take' as const), max: fc.integer({ min: 1, max: 60 }) }),
+      },
+      fc.record({ do: fc.constant('seek' as const), place, offset: fc.nat(recordsPerPlace - 1) }),
+      fc.record({
+        do: fc.constant('assign' as const),
+        places: fc.subarray([...places]),
+        offset: fc.nat(recordsPerPlace - 1),
+      }),
+    );
+
+    it('gives each reading without a gap and nothing twice, and stays bounded', () => {
+      const batchBytes = bytesOf(batches.length) / batches.length;
+      const bytesMax = batchBytes * 12;
+      fc.assert(
+        fc.property(fc.array(action, { minLength: 5, maxLength: 60 }), fc.boolean(), (actions, lastFirst) => {
+          const { queue } = create({ bytesMax });
+          /** What is to come next, by reading. */
+          const next = new Map<number, number>();
+          const current = new Map<string, number>();
+          const underWay: PlannedFetch[] = [];
+          for (const step of actions) {
+            if (step.do === 'ask') {
+              const planned = queue.plan(call);
+              if (planned) underWay.push(planned);
+            } else if (step.do === 'answer') {
+              const planned = lastFirst ? underWay.pop() : underWay.shift();
+              planned?.accept(answer(planned, { cutAfter: step.cutAfter }));
+            } else if (step.do === 'seek') {
+              const reading = queue.seek(step.place, step.offset);
+              if (current.has(placeText(step.place))) current.set(placeText(step.place), reading);
+              next.set(reading, step.offset);
+            } else if (step.do === 'assign') {
+              current.clear();
+              for (const assigned of queue.assign(step.places)) {
+                queue.open(assigned, step.offset);
+                current.set(placeText(assigned), assigned.reading);
+                next.set(assigned.reading, step.offset);
+              }
+            } else {
+              const taken = queue.take(step.max);
+              expect(taken.flatMap(offsetsOf).length).to.be.at.most(step.max);
+              expect(new Set(taken.map(placeText)).size).to.equal(taken.length);
+              for (const batch of taken) {
+                expect(batch.reading).to.equal(current.get(placeText(batch)));
+                expect(batch.fromOffset).to.equal(next.get(batch.reading));
+                expect(offsetsOf(batch)).to.deep.equal(
+                  Array.from({ length: batch.nextOffset - batch.fromOffset }, (_, i) => batch.fromOffset + i),
+                );
+                next.set(batch.reading, batch.nextOffset);
+              }
+            }
+            expect(queue.bytes).to.be.at.most(
+              bytesMax + batchBytes * places.length + 64 * 1024 * places.length,
+            );
+          }
+        }),
+        { numRuns: 500 },
+      );
+    });
+  });
+});

@@ -1,0 +1,26 @@
+import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
+import { contractTables, describeStateStore } from '../../support/state-store-contract.ts';
+
+describeStateStore(
+  'in memory',
+  async ({ appendDerived }) => {
+    const store = new MemoryStateStore({
+      appendDerived,
+      check: (_, row) => (Number(row.sold ?? 0) < 0 ? 'sold would be negative' : undefined),
+    });
+    return {
+      store,
+      other: store,
+      readCounters: async ({ table, keyColumn, windowColumn, columns }) =>
+        store.rowsOf(table).map((row) => ({
+          key: String(row[keyColumn]),
+          ...(windowColumn && { windowStartMs: Number(row[windowColumn]) }),
+          amounts: columns.map((column) => Number(row[column])),
+        })),
+      readLateRecords: async (projection, place) => store.lateRecordsOf(projection, place),
+      refused: { table: contractTables.counters, rows: [{ key: 'owed', amounts: [0, -1] }] },
+      close: async () => {},
+    };
+  },
+  { keepsTables: false },
+);
