@@ -102,7 +102,8 @@ export const settings = {
       fallback: 10_000,
       min: 1000,
       max: 3_600_000,
-      describes: 'Time a process may leave a transaction without a statement before its locks are taken from it',
+      describes:
+        'Time a process may leave a transaction without a statement before its locks are taken from it',
     }),
   },
   kafka: {
