@@ -2,6 +2,7 @@ import { storeWriterSchemas } from '../src/journal/writer-schemas.ts';
 import { createLogger } from '../src/logging/create-logger.ts';
 import { openDatabase } from '../src/postgres/database.ts';
 import { migrate } from '../src/postgres/migrate.ts';
+import { reshard } from '../src/relay/reshard.ts';
 import { drain } from './relay/drain.ts';
 import { bareKafkajs, handWrittenPoller } from './relay/references.ts';
 import type { RelayBench } from './relay/relay-bench.ts';
@@ -29,6 +30,14 @@ const parts: Readonly<Record<string, (bench: RelayBench) => Promise<void>>> = {
   },
   pages: async (bench) => {
     for (const rows of [100, 500, 1000, 2000, 5000]) await drain(bench, cursor(rows));
+  },
+  shards: async (bench) => {
+    const inTwo = { env: { ...cursor().env, RELAY_SHARDS: '2' } };
+    await reshard(bench.db, { shards: 2, who: 'bench' });
+    await drain(bench, { ...inTwo, title: 'cursor, two shards, one process' });
+    await drain(bench, { ...inTwo, title: 'cursor, two shards, two processes', relays: 2 });
+    await steady(bench, { ...inTwo, title: 'cursor, two shards, one process' });
+    await reshard(bench.db, { shards: 1, who: 'bench' });
   },
   steady: async (bench) => {
     await steady(bench, cursor());

@@ -1,14 +1,14 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { type Admin, Kafka, logLevel } from 'kafkajs';
 import { createAnnouncer } from '../../src/journal/announce-events.ts';
 import { cpuSecondsOf, cpuSecondsOfTree, peakMemoryMbOf } from '../support/process-cost.ts';
 import { type Started, startRole } from '../support/servers.ts';
 import { fillOutbox } from './outbox-rows.ts';
+import { endOffset, untilQuiet } from './quiet-topic.ts';
 import type { RelayBench } from './relay-bench.ts';
 
 const rows = 300_000;
 const offsetsPollMs = 25;
-/** A relay that has just started still has its leases and connections to get, and perhaps something left to publish. */
-const settleMs = 2000;
 
 export interface DrainSetup {
   readonly title: string;
@@ -25,8 +25,7 @@ export const drain = async (bench: RelayBench, { title, env, relays = 1 }: Drain
   try {
     for (let relay = 0; relay < relays; relay++) started.push(await startRole('relay', endpoints, env));
     const pids = started.map(({ child }) => child.pid ?? 0);
-    for (let before = -1; before !== (await endOffset(admin)); await pause(settleMs))
-      before = await endOffset(admin);
+    await untilQuiet(admin);
     for (const state of ['fresh', 'warm'])
       console.log(`drain, ${title}, ${state}: ${await drainOnce(bench, admin, pids)}`);
   } finally {
@@ -64,10 +63,3 @@ const drainOnce = async (bench: RelayBench, admin: Admin, relays: readonly numbe
     `${per100k('relay')}, ${per100k('PostgreSQL')}, ${per100k('broker')}; peak ${memory}`
   );
 };
-
-const endOffset = async (admin: Admin): Promise<number> => {
-  const offsets = await admin.fetchTopicOffsets('product-view-events');
-  return offsets.reduce((sum, { high }) => sum + Number(high), 0);
-};
-
-const pause = (timeMs: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, timeMs));

@@ -4,6 +4,7 @@ import type { Database } from '../../src/postgres/database.ts';
 import { cpuSecondsOf, cpuSecondsOfTree, peakMemoryMbOf } from '../support/process-cost.ts';
 import { startRole } from '../support/servers.ts';
 import { insertRow } from './outbox-rows.ts';
+import { untilQuiet } from './quiet-topic.ts';
 import type { RelayBench } from './relay-bench.ts';
 
 const perSecond = 500;
@@ -74,11 +75,16 @@ interface Watch {
 }
 
 const watchTopic = async (brokers: readonly string[]): Promise<Watch> => {
+  const kafka = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING });
+  const admin = kafka.admin();
+  await admin.connect();
+  await untilQuiet(admin);
+  await admin.disconnect();
   const committedAt = new Map<string, number>();
   /** A consumer may see a record before its writer hears of the commit. */
   const seenFirst = new Set<string>();
   const delaysMs: number[] = [];
-  const consumer = new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING }).consumer({
+  const consumer = kafka.consumer({
     groupId: `bench-${process.pid}-${performance.now()}`,
     maxWaitTimeInMs: 250,
   });

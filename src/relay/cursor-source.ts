@@ -1,4 +1,5 @@
 import type { Database } from '../postgres/database.ts';
+import type { Lease } from './lease.ts';
 import {
   afterDelta,
   isBetweenDeltas,
@@ -6,12 +7,13 @@ import {
   moveOutboxCursor,
   type OutboxCursor,
 } from './outbox-cursor.ts';
-import type { OutboxPage, OutboxSource } from './outbox-source.ts';
+import type { FailedRow, OutboxPage, OutboxSource } from './outbox-source.ts';
 import { type OutboxDelta, openOutboxDelta, readOutboxPage, resumeOutboxDelta } from './read-outbox-delta.ts';
 import { type Shard, singleShard } from './shard.ts';
 import { storeFailedRows } from './store-failed-rows.ts';
 
 interface CursorPage extends OutboxPage {
+  /** What is left of the delta, these rows included. */
   readonly delta: OutboxDelta;
 }
 
@@ -19,12 +21,13 @@ interface CursorPage extends OutboxPage {
 export const createCursorSource = (database: Database, shard: Shard = singleShard): OutboxSource => {
   let cursor: OutboxCursor | undefined;
   let delta: OutboxDelta | undefined;
-  let page: CursorPage | undefined;
+  /** Given and not settled yet, in their order. */
+  let pages: CursorPage[] = [];
 
   const forget = (): void => {
     cursor = undefined;
     delta = undefined;
-    page = undefined;
+    pages = [];
   };
 
   const currentDelta = async (): Promise<OutboxDelta | undefined> => {
@@ -36,43 +39,75 @@ export const createCursorSource = (database: Database, shard: Shard = singleShar
     return delta;
   };
 
+  const readPage = async (open: OutboxDelta, rowsMax: number): Promise<CursorPage> => ({
+    rows: await readOutboxPage(database, open, rowsMax, shard),
+    delta: open,
+  });
+
+  const move = (next: OutboxCursor, failed: readonly FailedRow[], lease: Lease): Promise<boolean> =>
+    failed.length === 0
+      ? moveOutboxCursor(database, next, lease, shard)
+      : database
+          .transaction(async (tx) => {
+            await storeFailedRows(tx, failed);
+            if (await moveOutboxCursor(tx, next, lease, shard)) return true;
+            throw new LeaseLost();
+          })
+          .catch(rejectLostLease);
+
   return {
     nextPage: async (rowsMax) => {
-      if (page) return page;
+      const [given] = pages;
+      if (given) return given;
       const open = await currentDelta();
       if (!open) return undefined;
-      const rows = await readOutboxPage(database, open, rowsMax, shard);
-      page = { rows, delta: open };
+      const page = await readPage(open, rowsMax);
+      pages = [page];
       return page;
     },
 
+    pageAfter: async (page, rowsMax) => {
+      const last = pages.at(-1);
+      if (!last || last !== page) return undefined;
+      const rest = restAfter(last, last.rows.length);
+      if (!rest) return undefined;
+      const next = await readPage(rest, rowsMax);
+      // All of it may have been forgotten meanwhile.
+      if (pages.at(-1) !== last) return undefined;
+      pages.push(next);
+      return next;
+    },
+
     settle: async (settled, count, failed, lease) => {
-      if (settled !== page) throw new Error('Only the page that was given last can be settled');
-      const { delta: open, rows } = page;
-      const lastId = count === rows.length ? (rows.at(-1)?.id ?? open.finalId) : (rows[count - 1]?.id ?? 0);
-      const isComplete = count === rows.length && lastId >= open.finalId;
-      const reached = { ...open.cursor, lastId: Math.max(lastId, open.cursor.lastId) };
-      const next = isComplete ? afterDelta(reached) : reached;
-      const moved = await database
-        .transaction(async (tx) => {
-          await storeFailedRows(tx, failed);
-          if (await moveOutboxCursor(tx, next, lease, shard)) return true;
-          throw new LeaseLost();
-        })
-        .catch(rejectLostLease);
-      if (!moved) {
-        forget();
-        return false;
-      }
+      const [page, ...later] = pages;
+      if (!page || settled !== page)
+        throw new Error('Pages are settled in the order in which they were given');
+      const rest = restAfter(page, count);
+      const next = rest ? rest.cursor : afterDelta(page.delta.cursor);
       cursor = next;
-      delta = isComplete ? undefined : { ...open, cursor: reached };
-      page = undefined;
-      return true;
+      delta = rest;
+      pages = count === page.rows.length ? later : [];
+      try {
+        if (await move(next, failed, lease)) return true;
+      } catch (error) {
+        forget();
+        throw error;
+      }
+      forget();
+      return false;
     },
 
     forget,
     close: async () => forget(),
   };
+};
+
+/** What is left of the delta behind so many rows of a page; undefined when that is nothing. */
+const restAfter = ({ rows, delta }: CursorPage, count: number): OutboxDelta | undefined => {
+  const { cursor, finalId } = delta;
+  const lastId = count === rows.length ? (rows.at(-1)?.id ?? finalId) : (rows[count - 1]?.id ?? 0);
+  if (count === rows.length && lastId >= finalId) return undefined;
+  return { ...delta, cursor: { ...cursor, lastId: Math.max(lastId, cursor.lastId) } };
 };
 
 /** Rolls back what was stored together with the cursor. */

@@ -49,8 +49,14 @@ export interface OutboxSource {
   /** The next rows, or undefined when there is nothing new. Asked again without settling, it gives the same rows. */
   nextPage(rowsMax: number): Promise<OutboxPage | undefined>;
   /**
+   * What the next page will be once this one, the last that was given, is settled; undefined when that is not known yet.
+   * The rows are the very same then.
+   */
+  pageAfter(page: OutboxPage, rowsMax: number): Promise<OutboxPage | undefined>;
+  /**
    * Passes the first `count` rows of the page for good: each is in Kafka or among `failed`, which are stored in the same
-   * transaction. False when the lease has gone to another relay; nothing is passed then.
+   * transaction. False when the lease has gone to another relay; nothing is passed then. The next page can be asked for
+   * before this is answered; one page is settled after the other.
    */
   settle(page: OutboxPage, count: number, failed: readonly FailedRow[], lease: Lease): Promise<boolean>;
   /** Forgets what is in memory; the next page comes from what is stored. */

@@ -2,12 +2,12 @@ import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
 import { CircuitOpen } from './circuit-breaker.ts';
 import type { DeadLetterNet } from './dead-letters.ts';
-import { findHeldAggregates } from './find-held-aggregates.ts';
 import type { Lease } from './lease.ts';
 import { createLeaseHolder, type LeaseHolder } from './lease-holder.ts';
 import { type Relay, startLoop } from './loop.ts';
-import type { FailedRow, OutboxSource } from './outbox-source.ts';
-import { type PublishPorts, publishPage } from './publish-page.ts';
+import type { FailedRow, OutboxPage, OutboxSource } from './outbox-source.ts';
+import { type PageOutcome, type PublishPorts, preparePage, publishPrepared } from './publish-page.ts';
+import { createReadyPages, type ReadyPage } from './ready-pages.ts';
 import { createRelayControl, type RelayControl } from './relay-control.ts';
 import type { RelayObserver } from './relay-observer.ts';
 import { leaseOfShard, type Shard, singleShard } from './shard.ts';
@@ -50,10 +50,11 @@ export const startRelay = (options: RelayOptions): Relay => {
   const { source, publishing, shard = singleShard, log, settings, wakeSignal = createWakeSignal() } = options;
   const suspicion = createSuspicion({ ...options, shard, observer: publishing.observer });
   const holder = createHolder(options, suspicion);
+  const line = createPageLine(options, holder, suspicion);
   return startLoop({
     wakeSignal,
     log,
-    step: createStep(options, holder, suspicion),
+    step: line.step,
     onTrouble: (error) => publishing.observer?.troubleChanged(leaseOfShard(shard), error),
     afterTrouble: (error) => {
       if (error instanceof CircuitOpen) return Math.min(error.waitMs, settings.leaseMs / 3);
@@ -62,6 +63,7 @@ export const startRelay = (options: RelayOptions): Relay => {
       return settings.retryDelayMs;
     },
     finish: async () => {
+      await line.finish();
       await source.close();
       await holder.release();
     },
@@ -79,39 +81,68 @@ export const startRelay = (options: RelayOptions): Relay => {
   });
 };
 
-/** One page from the source to Kafka; says how long there is nothing to do. */
-const createStep = (options: RelayOptions, holder: LeaseHolder, suspicion: Suspicion) => {
-  const { database, source, publishing, deadLetters, settings, log } = options;
+interface PageLine {
+  /** One page from the source to Kafka; says how long there is nothing to do. */
+  step(): Promise<number>;
+  /** Waits for what is still under way. */
+  finish(): Promise<void>;
+}
 
-  return async (): Promise<number> => {
-    const lease = await holder.hold();
-    if (!lease) return settings.leaseMs / 3;
-    const { breaker } = publishing;
-    if (breaker.waitMs > 0) throw new CircuitOpen(breaker.waitMs);
+/** While a page is on its way, the next one is read and encoded, and the one before it is settled. */
+const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: Suspicion): PageLine => {
+  const { source, publishing, deadLetters, settings, log } = options;
+  const { breaker, observer } = publishing;
+  const readyPages = createReadyPages(options, suspicion);
+  /** Of the page before: false when it was not ours any more. */
+  let settling: Promise<boolean> = Promise.resolve(true);
 
-    const page = await source.nextPage(suspicion.rowsMax);
-    if (!page) return settings.pollIntervalMs;
-    publishing.observer?.pageRead(page.rows.length);
-    const held = await findHeldAggregates(database, page.rows);
-    const { settledCount, failed, stopped } = await suspicion.watch(page.rows, lease, () =>
-      publishPage(publishing, page.rows, held),
+  const publish = async (ready: ReadyPage, lease: Lease): Promise<PageOutcome> => {
+    const { page, held } = ready;
+    const publishingPage = suspicion.watch(page.rows, lease, async () =>
+      publishPrepared(publishing, ready.prepared ?? (await preparePage(publishing, page.rows)), held),
     );
+    const [outcome] = await Promise.allSettled([publishingPage, readyPages.readAhead(page)]);
+    if (outcome.status === 'rejected') throw outcome.reason;
+    return outcome.value;
+  };
 
+  const settle = async (page: OutboxPage, outcome: PageOutcome, lease: Lease): Promise<boolean> => {
+    const { settledCount, failed } = outcome;
+    const before = settling;
+    settling = Promise.resolve(true);
+    if (!(await before)) return false;
     const dead = failed.filter((row) => row.dead);
     await deadLetters.keep(dead.map(({ row, error }) => ({ row, reason: error })));
+    if (settledCount === 0 && page.rows.length > 0) return true;
     // The source passes rows only after every send has an answer: a crash before this line duplicates, it never loses.
-    if (settledCount > 0 || page.rows.length === 0) {
-      const isOurs = await source.settle(page, settledCount, failed, lease);
-      if (!isOurs) {
-        log.warn(
-          'The lease went to another relay while this one was publishing; that one publishes it again',
-        );
-        holder.doubt();
-        source.forget();
-        return 0;
-      }
+    const isPassed = source.settle(page, settledCount, failed, lease);
+    const isAllIn = settledCount === page.rows.length && failed.length === 0;
+    // What was made ready does not know of the aggregates that are held up from now on.
+    if (!isAllIn) readyPages.forget();
+    if (!readyPages.hasNext) return isPassed;
+    settling = isPassed;
+    // Told when it is waited for, which is with the next page.
+    settling.catch(() => {});
+    return true;
+  };
+
+  const step = async (): Promise<number> => {
+    const lease = await holder.hold();
+    if (!lease) return settings.leaseMs / 3;
+    if (breaker.waitMs > 0) throw new CircuitOpen(breaker.waitMs);
+
+    const ready = await readyPages.next();
+    if (!ready) return settings.pollIntervalMs;
+    const { page } = ready;
+    const outcome = await publish(ready, lease);
+    if (!(await settle(page, outcome, lease))) {
+      log.warn('The lease went to another relay while this one was publishing; that one publishes it again');
+      holder.doubt();
+      source.forget();
+      return 0;
     }
-    if (failed.length > 0) tellFailures(publishing.observer, failed);
+    const { settledCount, failed, stopped } = outcome;
+    if (failed.length > 0) tellFailures(observer, failed);
     for (const { row, error, tried } of failed) {
       if (tried)
         log.warn(
@@ -128,6 +159,15 @@ const createStep = (options: RelayOptions, holder: LeaseHolder, suspicion: Suspi
       throw new CircuitOpen(breaker.waitMs);
     }
     throw stopped.cause ?? new Error('The brokers are in trouble');
+  };
+
+  return {
+    step,
+    finish: async () => {
+      await settling.catch((error: Error) =>
+        log.warn({ err: error }, 'The last page could not be settled; the next relay publishes it again'),
+      );
+    },
   };
 };
 

@@ -22,16 +22,21 @@ export interface SuspicionOptions {
 export interface Suspicion {
   /** To be called with each lease, before anything is read with it. */
   consider(lease: Lease): Promise<void>;
+  /** Whether events are tried one by one. */
+  readonly isWatching: boolean;
   /** How many rows a page may have at most. */
   readonly rowsMax: number;
   /** Publishes a page, watched while that is called for. */
   watch(rows: readonly OutboxRow[], lease: Lease, publish: () => Promise<PageOutcome>): Promise<PageOutcome>;
 }
 
+/** One that is being settled, one on its way, and one that is made ready. */
+const pagesAtOnce = 3;
+
 export const createSuspicion = (options: SuspicionOptions): Suspicion => {
   const { database, shard, settings, observer, log } = options;
   let consideredToken = 0;
-  /** So many events are still tried one by one: a page's worth, since the deaths were within one. */
+  /** So many events are still tried one by one: the deaths were within as many from the position on. */
   let watchedLeft = 0;
   let culprit: { readonly id: number; readonly deaths: number } | undefined;
 
@@ -74,13 +79,16 @@ export const createSuspicion = (options: SuspicionOptions): Suspicion => {
       const { deaths, suspectId } = await noteDeath(database, lease, shard);
       consideredToken = lease.token;
       culprit = suspectId === null ? undefined : { id: suspectId, deaths };
-      watchedLeft = deaths >= settings.suspectAfterDeaths ? settings.batchSizeMax : 0;
+      watchedLeft = deaths >= settings.suspectAfterDeaths ? pagesAtOnce * settings.batchSizeMax : 0;
       if (watchedLeft > 0) {
         log.warn(
           { lease: lease.name, deaths },
           'Relays have ended here one after the other without getting on; events are tried one by one now',
         );
       }
+    },
+    get isWatching() {
+      return watchedLeft > 0;
     },
     get rowsMax() {
       return watchedLeft > 0 ? 1 : settings.batchSizeMax;

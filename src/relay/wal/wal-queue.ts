@@ -98,9 +98,14 @@ export class WalQueue {
     else if (lsn > this.#confirmed) this.#confirmed = lsn;
   }
 
-  /** The first rows, which stay until they are settled. */
-  peek(rowsMax: number): readonly QueuedRow[] {
-    return this.#entries.slice(this.#head, this.#head + rowsMax);
+  /** The first rows, or the first behind a position; they stay until they are settled. */
+  peek(rowsMax: number, behind?: WalPosition): readonly QueuedRow[] {
+    let start = this.#head;
+    if (behind) {
+      const isBehind = ({ position }: QueuedRow): boolean => isAfter(position, behind);
+      while (start < this.#entries.length && !isBehind(this.#entries[start] as QueuedRow)) start += 1;
+    }
+    return this.#entries.slice(start, start + rowsMax);
   }
 
   /** Passes every row up to the position, those too that are still to come a second time. */

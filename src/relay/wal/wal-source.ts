@@ -24,7 +24,7 @@ import {
   SlotLost,
 } from './slot.ts';
 import { loadPosition, movePosition, prunePositions } from './stored-position.ts';
-import { type QueuedRow, WalQueue } from './wal-queue.ts';
+import { type QueuedRow, type WalPosition, WalQueue } from './wal-queue.ts';
 
 export interface WalSourceSettings extends SlotNames {
   /** Above either, the socket is not read any further: the server keeps the rest, and memory does not grow with lag. */
@@ -99,6 +99,10 @@ class WalReader implements WalSource {
   readonly #options: WalSourceOptions;
   readonly #settings: WalSourceSettings;
   readonly #passes = new WeakMap<OutboxPage, Pass>();
+  /** Where a page of the log ends. */
+  readonly #ends = new WeakMap<OutboxPage, WalPosition>();
+  /** Everything up to there is just being passed, so that nobody is given it a second time. */
+  #passing: WalPosition | undefined;
   #before: RowsBeforeSlot | undefined;
   #reading: Reading | undefined;
   #starting: Promise<void> = Promise.resolve();
@@ -117,7 +121,7 @@ class WalReader implements WalSource {
   async nextPage(rowsMax: number): Promise<OutboxPage | undefined> {
     if (this.#isClosed) throw new Error('The source is closed');
     const reading = this.#reading;
-    if (reading) return this.#pageFrom(reading.queue.peek(rowsMax));
+    if (reading) return this.#pageFrom(reading.queue.peek(rowsMax, this.#passing));
     if (this.#failure && Date.now() < this.#failure.retryAt) throw this.#failure.error;
     const before = await this.#pageBeforeSlot(rowsMax);
     if (before) return before;
@@ -126,6 +130,11 @@ class WalReader implements WalSource {
     this.#starting = starting.catch(() => undefined);
     await starting;
     return this.#pageFrom(this.#reading?.queue.peek(rowsMax) ?? []);
+  }
+
+  async pageAfter(page: OutboxPage, rowsMax: number): Promise<OutboxPage | undefined> {
+    const end = this.#ends.get(page);
+    return end && this.#pageFrom(this.#reading?.queue.peek(rowsMax, end) ?? []);
   }
 
   async settle(
@@ -178,10 +187,14 @@ class WalReader implements WalSource {
   #pageFrom(queued: readonly QueuedRow[]): OutboxPage | undefined {
     if (queued.length === 0) return undefined;
     const page = { rows: queued.map(({ row }) => row) };
+    this.#ends.set(page, (queued.at(-1) as QueuedRow).position);
     this.#passes.set(page, (count, failed, lease) => {
       const last = queued[count - 1];
       if (!last) throw new RangeError(`The page has no ${count} rows`);
-      return this.#passThrough(last, failed, lease);
+      this.#passing = last.position;
+      return this.#passThrough(last, failed, lease).finally(() => {
+        this.#passing = undefined;
+      });
     });
     return page;
   }

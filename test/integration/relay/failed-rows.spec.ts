@@ -58,15 +58,15 @@ describe('events that cannot be published', function () {
       name: 'spec-dead',
       text: `select reason, envelope->>'eventType' as "eventType" from outbox_dead_letter order by original_id`,
     });
+  const envelopeOf = (value: Buffer | null) => {
+    if (!value) throw new Error('A record without a value');
+    return readEnvelope(envelopeSchemaOf('ProductViewed').type, value, frameLength);
+  };
+  const versionOf = (value: Buffer | null): number => envelopeOf(value).aggregateVersion;
   /** What is in the broker: aggregate and version, in order. */
   const published = ({ values }: MemoryBroker): string[] =>
     values.map((value) => {
-      if (!value) throw new Error('A record without a value');
-      const { aggregateId, aggregateVersion } = readEnvelope(
-        envelopeSchemaOf('ProductViewed').type,
-        value,
-        frameLength,
-      );
+      const { aggregateId, aggregateVersion } = envelopeOf(value);
       return `${aggregateId}@${aggregateVersion}`;
     });
   const append = (...events: readonly (readonly [string, number])[]) =>
@@ -93,6 +93,20 @@ describe('events that cannot be published', function () {
       ).to.deep.equal(['bad-1@1', 'bad-1@2', 'bad-1@3']),
     );
     expect(published(broker).indexOf('a-1@1')).to.be.lessThan(published(broker).indexOf('a-1@2'));
+  });
+
+  it('hold back events of the next page, which was made ready while theirs was on its way', async () => {
+    const broker = createMemoryBroker();
+    // Refused alone or together with others, and only this one.
+    broker.setMood((records) => {
+      const versions = records.filter(({ key }) => key === 'bad-0').map(({ value }) => versionOf(value));
+      if (versions.includes(1)) throw recordRefused();
+    });
+    await append(['a-0', 1], ['b-0', 1], ['c-0', 1], ['d-0', 1], ['bad-0', 1]);
+    await append(['bad-0', 2], ['a-0', 2], ['bad-0', 3]);
+    relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(3));
+    expect(published(broker)).to.deep.equal(['a-0@1', 'b-0@1', 'c-0@1', 'd-0@1', 'a-0@2']);
   });
 
   it('are retried in order when they can be, and then nothing is left of the failure', async () => {

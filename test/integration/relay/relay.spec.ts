@@ -64,10 +64,10 @@ describe('relay', () => {
     let failures = 2;
     const flaky: Database = {
       ...db,
-      transaction: (routine) =>
-        failures-- > 0
+      execute: (statement, values) =>
+        statement.name === 'move-outbox-cursor' && failures-- > 0
           ? Promise.reject(new Error('the connection broke after the send'))
-          : db.transaction(routine),
+          : db.execute(statement, values),
     };
     const kept = db;
     db = flaky;
