@@ -7,22 +7,25 @@ import { CommandExecutor } from '../commands/command-executor.ts';
 import { createCommands } from '../commands/commands.ts';
 import type { Config } from '../config/settings.ts';
 import type { ApiOptions } from '../http/api.ts';
-import type { Histories } from '../http/api-ports.ts';
 import { createAnnouncer } from '../journal/announce-events.ts';
 import { purgeAnswers } from '../journal/idempotency-keys.ts';
-import { streamHistory } from '../journal/stream-history.ts';
-import { createWriterSchemas, type WriterSchemas } from '../journal/writer-schemas.ts';
+import { createWriterSchemas } from '../journal/writer-schemas.ts';
 import { createOutboxAdmin } from '../outbox-admin/outbox-admin.ts';
 import type { Database } from '../postgres/database.ts';
+import { type CachedProductsOptions, createCachedProducts } from '../product-cache/cached-products.ts';
+import type { ProductCache } from '../product-cache/product-cache.ts';
 import { createQueries } from '../read-model/queries.ts';
 import { createRelayAdmin } from '../relay-admin/relay-admin.ts';
 import type { Adapters } from './adapters.ts';
 import { deadLetterAdminOf } from './dead-letter-admin.ts';
+import { createHistories } from './histories.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
 
 /** Products known to exist, so that a view need not ask for its product each time. */
 const knownStreamsMax = 100_000;
+/** For who reads a product in another process; far longer than reading one takes. */
+const cachePatienceMs = 300;
 const purgeIntervalMs = 60 * 60 * 1000;
 const purgeBatchMax = 1000;
 
@@ -34,6 +37,8 @@ export interface Api extends Part {
 export const startApi = (options: {
   adapters: Adapters;
   access: Access;
+  cache: ProductCache;
+  cacheObserver: CachedProductsOptions['observer'];
   config: Config;
   log: Logger;
   wakeRelay: () => void;
@@ -57,11 +62,18 @@ export const startApi = (options: {
       announcer.announce();
     },
   });
+  const queries = createQueries(database);
+  const getProduct = createCachedProducts({
+    cache: options.cache,
+    load: queries.getProduct,
+    patienceMs: cachePatienceMs,
+    observer: options.cacheObserver,
+  });
   const stopPurging = purgeAnswersNowAndThen(database, config, log);
   return {
     options: {
       commands: createCommands(executor, { newId: randomUUID, newEventId: uuidv7 }),
-      queries: createQueries(database),
+      queries: { ...queries, getProduct },
       histories: createHistories(database, schemas),
       outbox: createOutboxAdmin(database),
       relay: createRelayAdmin(database, config.relay),
@@ -77,15 +89,6 @@ export const startApi = (options: {
     },
   };
 };
-
-const createHistories = (database: Database, schemas: WriterSchemas): Histories => ({
-  orderEvents: async (orderId) => {
-    const stream = { aggregateType: 'Order', aggregateId: orderId } as const;
-    const events = await streamHistory(database, schemas, stream);
-    const [first] = events;
-    return first ? { ownerId: String(first.data.userId), events } : null;
-  },
-});
 
 /** Answers to requests that nobody repeats any more go in small bites. */
 const purgeAnswersNowAndThen = (database: Database, config: Config, log: Logger): (() => void) => {

@@ -10,11 +10,13 @@ import { measureHttp } from '../metrics/http-metrics.ts';
 import { createMetricRegistry } from '../metrics/metric-registry.ts';
 import { measureOutbox } from '../metrics/outbox-metrics.ts';
 import { measureProcess } from '../metrics/process-metrics.ts';
+import { measureProductCache } from '../metrics/product-cache-metrics.ts';
 import { measureRelay } from '../metrics/relay-metrics.ts';
 import { measureStreams } from '../metrics/streams-metrics.ts';
 import { readOutboxFigures } from '../relay/outbox-figures.ts';
 import { startStallWatch } from '../relay/stall/watch-stalls.ts';
 import { type Adapters, openAdapters } from './adapters.ts';
+import { openProductCache } from './open-product-cache.ts';
 import { prepareBroker, prepareDatabase } from './prepare.ts';
 import { startApi } from './start-api.ts';
 import { startProjector } from './start-projector.ts';
@@ -66,6 +68,8 @@ export const startApp = async (options: {
     await prepareDatabase(endpoints.databaseUrl, adapters, config, log);
     if (role !== 'api') await prepareBroker(adapters, config);
 
+    const cache = openProductCache(config, endpoints.redisUrl, log);
+    parts.push({ stop: () => cache.close() });
     const relay =
       role === 'all' || role === 'relay'
         ? await startRelayRole({
@@ -79,7 +83,7 @@ export const startApp = async (options: {
     if (relay) parts.push(relay);
     if (role === 'all' || role === 'projector') {
       const observer = measureStreams(metrics);
-      parts.push(await startProjector({ adapters, redisUrl: endpoints.redisUrl, config, observer, log }));
+      parts.push(await startProjector({ adapters, cache, config, observer, log }));
     }
 
     // Whoever takes commands or relays has reason to say why events are late; one of them at a time does.
@@ -94,7 +98,17 @@ export const startApp = async (options: {
       );
     }
 
-    const api = access && startApi({ adapters, access, config, log, wakeRelay: () => relay?.wake() });
+    const api =
+      access &&
+      startApi({
+        adapters,
+        access,
+        cache,
+        cacheObserver: measureProductCache(metrics),
+        config,
+        log,
+        wakeRelay: () => relay?.wake(),
+      });
     if (api) parts.push(api);
     const failures = parts.flatMap((part) => part.failed ?? []);
     const server = buildServer({

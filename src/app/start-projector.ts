@@ -5,8 +5,7 @@ import { createDeadLetterTopics } from '../kafka/dead-letter-topic.ts';
 import { createRecordProducer } from '../kafka/record-producer.ts';
 import { createRecordSource } from '../kafka/record-source.ts';
 import { OperatorError } from '../operator-error.ts';
-import { noProductCache } from '../product-cache/no-product-cache.ts';
-import { createRedisProductCache } from '../product-cache/redis-product-cache.ts';
+import type { ForgetsProducts } from '../projections/product-cache.ts';
 import { cataloguedEvent } from '../projections/rekeyed.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
 import type { StateStore, StreamsObserver } from '../streams/ports.ts';
@@ -23,7 +22,7 @@ import type { Part } from './start-app.ts';
 
 export interface ProjectorOptions {
   readonly adapters: Adapters;
-  readonly redisUrl: string | undefined;
+  readonly cache: ForgetsProducts;
   readonly config: Config;
   readonly observer: StreamsObserver;
   readonly log: Logger;
@@ -41,15 +40,8 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
     topicMs: config.topics.retentionMs,
     dlqMs: config.topics.dlqRetentionMs,
   });
-  const cache = options.redisUrl
-    ? createRedisProductCache({
-        url: options.redisUrl,
-        prefix: config.topics.prefix,
-        connectTimeoutMs: config.redis.connectTimeoutMs,
-        log,
-      })
-    : noProductCache;
-  const topologies = options.topologies ?? chosen(projections(config, cache), config.streams.projections);
+  const topologies =
+    options.topologies ?? chosen(projections(config, options.cache), config.streams.projections);
   for (const topology of topologies)
     await storeProjectionActions(database, topology, eventActionsOf(topology));
   const upkeep = await startHandledUpkeep({ database, retentionMs: config.streams.handledRetentionMs, log });
@@ -70,7 +62,7 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
     failed: Promise.race(running.map(({ failed }) => failed)),
     stop: async () => {
       await Promise.all(running.map((topology) => topology.stop()));
-      await Promise.all([producer.close(), cache.close(), upkeep.stop()]);
+      await Promise.all([producer.close(), upkeep.stop()]);
     },
   };
 };

@@ -278,6 +278,36 @@ export const settings = {
       max: 120_000,
       describes: 'Time to reach Redis',
     }),
+    answerTimeoutMs: integer({
+      variable: 'REDIS_ANSWER_TIMEOUT_MS',
+      fallback: 100,
+      min: 1,
+      max: 60_000,
+      describes: 'Time Redis has to answer a query before the database is asked instead',
+    }),
+  },
+  productCache: {
+    ttlMs: integer({
+      variable: 'PRODUCT_CACHE_TTL_MS',
+      fallback: 60_000,
+      min: 1,
+      max: day_ms,
+      describes: 'Time a product stays in Redis at most; changes take it out at once',
+    }),
+    localTtlMs: integer({
+      variable: 'PRODUCT_CACHE_LOCAL_TTL_MS',
+      fallback: 1000,
+      min: 1,
+      max: 60_000,
+      describes: 'The same without Redis, where a process does not hear of every change',
+    }),
+    localEntriesMax: integer({
+      variable: 'PRODUCT_CACHE_LOCAL_ENTRIES_MAX',
+      fallback: 10_000,
+      min: 1,
+      max: 10_000_000,
+      describes: 'Products one process keeps without Redis',
+    }),
   },
   relay: relaySettings,
   metrics: {

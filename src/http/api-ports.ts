@@ -1,13 +1,17 @@
 import type { Commands } from '../commands/commands.ts';
 import type { DeadLetterAdmin } from '../dlq-admin/dlq-admin.ts';
-import type { HistoryEntry } from '../journal/stream-history.ts';
 import type { OutboxAdmin } from '../outbox-admin/outbox-admin.ts';
+import type { Order } from '../read-model/order.ts';
 import type { Queries } from '../read-model/queries.ts';
 import type { RelayAdmin } from '../relay-admin/relay-admin.ts';
 
+/** A version, or a time: everything that had happened by then. */
+export type Moment = { readonly version: number } | { readonly time: Date };
+
+/** What was, from the journal. */
 export interface Histories {
-  /** The stream of an order and whose it is; null when there is no such order. */
-  orderEvents(orderId: string): Promise<{ ownerId: string; events: readonly HistoryEntry[] } | null>;
+  /** Null when there was no such order then, or it had not got to that version. */
+  orderAt(orderId: string, moment: Moment): Promise<Order | null>;
 }
 
 /** What the routes of the API are built on. */

@@ -4,14 +4,17 @@ import type { Authenticate } from '../auth/authenticator.ts';
 import { controlAccess } from './access-control.ts';
 import type { ApiPorts } from './api-ports.ts';
 import { readCommandHeaders } from './command-request.ts';
+import { answerConditionally } from './conditional-answers.ts';
 import { createFailedLogins } from './failed-logins.ts';
 import { limitCommandRates, type RateLimits } from './rate-limits.ts';
 import { adminDeadLetterRoutes } from './routes/admin-dead-letters.ts';
 import { adminOutboxRoutes } from './routes/admin-outbox.ts';
 import { adminRelayRoutes } from './routes/admin-relay.ts';
 import { likeRoutes } from './routes/likes.ts';
+import { orderQueryRoutes } from './routes/order-queries.ts';
 import { orderRoutes } from './routes/orders.ts';
 import { paymentRoutes } from './routes/payments.ts';
+import { productQueryRoutes } from './routes/product-queries.ts';
 import { productRoutes } from './routes/products.ts';
 
 export interface ApiOptions extends ApiPorts {
@@ -28,10 +31,13 @@ export const api = async (server: FastifyInstance, options: ApiOptions): Promise
   controlAccess(server, { authenticate, failedLogins });
   limitCommandRates(server, rateLimits);
   readCommandHeaders(server, { requireIfMatch });
+  answerConditionally(server);
   for (const routes of [
     productRoutes,
+    productQueryRoutes,
     likeRoutes,
     orderRoutes,
+    orderQueryRoutes,
     paymentRoutes,
     adminOutboxRoutes,
     adminRelayRoutes,

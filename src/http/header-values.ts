@@ -23,6 +23,13 @@ export const parseVersionTag = (value: HeaderValue): number | undefined => {
 
 export const versionTag = (version: number): string => `"${version}"`;
 
+const tagsPattern = /(?:W\/)?("[\x21\x23-\x7e\x80-\xff]*")/g;
+
+/** Whether If-None-Match names this tag, in whatever strength. */
+export const matchesAnyTag = (value: string | undefined, tag: string): boolean =>
+  value !== undefined &&
+  (value.trim() === '*' || [...value.matchAll(tagsPattern)].some(([, given]) => given === tag));
+
 export const parseCorrelationId = (value: HeaderValue): string | undefined =>
   typeof value === 'string' && correlationIdPattern.test(value) ? value : undefined;
 

@@ -34,6 +34,10 @@ export interface Operation {
   readonly answerHeaders?: Readonly<Record<string, string>>;
 }
 
+/** Whether the answer has a tag that a client can come back with, to hear only whether it has changed. */
+export const isConditional = ({ command, answerHeaders }: Operation): boolean =>
+  !command && answerHeaders?.ETag !== undefined;
+
 declare module 'fastify' {
   interface FastifyContextConfig {
     operation?: Operation;

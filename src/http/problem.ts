@@ -53,6 +53,7 @@ export const problemTable = {
   },
   'if-match-invalid': { status: 400, title: 'If-Match takes one version in quotes, such as "5"' },
   'if-match-not-applicable': { status: 400, title: 'This path changes nothing that has a version yet' },
+  'cursor-invalid': { status: 400, title: 'This cursor is not of this list in this order' },
   'not-found': { status: 404, title: 'There is nothing at this path' },
   'method-not-allowed': { status: 405, title: 'This path does not take this method' },
   'request-timeout': { status: 408, title: 'The request did not arrive in time' },
@@ -109,6 +110,7 @@ export const problemTable = {
 
   // Orders
   'order-unknown': { status: 404, title: 'There is no such order' },
+  'order-unknown-then': { status: 404, title: 'There was no such order then, or no such version of it yet' },
   'order-already-placed': { status: 409, title: 'This order is placed already' },
   'order-empty': { status: 422, title: 'An order needs at least one item' },
   'order-item-repeated': {

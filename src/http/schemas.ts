@@ -8,7 +8,7 @@ const quantityMax = 1_000_000;
 const orderItemsMax = 100;
 
 export const LargeInteger = Type.Integer({ minimum: -largestExactInteger, maximum: largestExactInteger });
-const Version = Type.Integer({
+export const Version = Type.Integer({
   minimum: 0,
   maximum: largestExactInteger,
   description: 'How often it has changed; the same as in ETag',
@@ -30,13 +30,17 @@ const textOf = (options: { maxLength: number; description: string; example: stri
     examples: [options.example],
   });
 
-const AmountMinor = Type.Integer({
+export const AmountMinor = Type.Integer({
   minimum: 0,
   maximum: largestExactInteger,
   description: 'In minor units of the currency',
   examples: [1999],
 });
-const Currency = Type.String({ pattern: '^[A-Z]{3}$', description: 'ISO 4217 code', examples: ['EUR'] });
+export const Currency = Type.String({
+  pattern: '^[A-Z]{3}$',
+  description: 'ISO 4217 code',
+  examples: ['EUR'],
+});
 
 export const AmountSchema = Type.Object(
   { amountMinor: AmountMinor, currency: Currency },
@@ -143,10 +147,16 @@ export const LikeAnswer = Type.Object(
   { additionalProperties: false },
 );
 
+export const OrderStatus = Type.Union([
+  Type.Literal('created'),
+  Type.Literal('paid'),
+  Type.Literal('canceled'),
+]);
+
 export const OrderAnswer = Type.Object(
   {
     orderId: IdSchema,
-    status: Type.Union([Type.Literal('created'), Type.Literal('paid'), Type.Literal('canceled')]),
+    status: OrderStatus,
     totalMinor: AmountMinor,
     currency: Currency,
     version: Version,
@@ -162,37 +172,6 @@ export const PaymentAnswer = Type.Object(
     amountMinor: AmountMinor,
     currency: Currency,
     version: Version,
-  },
-  { additionalProperties: false },
-);
-
-export const OrderHistoryAnswer = Type.Object(
-  {
-    orderId: IdSchema,
-    version: Version,
-    events: Type.Array(
-      Type.Object(
-        {
-          eventId: Type.String(),
-          type: Type.String({ examples: ['loopers.order.created.v1'] }),
-          version: Version,
-          time: Type.String({ format: 'date-time' }),
-          data: Type.Record(Type.String(), Type.Unknown(), { description: 'What the event says' }),
-        },
-        { additionalProperties: false },
-      ),
-    ),
-  },
-  { additionalProperties: false },
-);
-
-export const StatisticAnswer = Type.Object(
-  {
-    productId: IdSchema,
-    likeCount: Type.Integer(),
-    salesCount: Type.Integer(),
-    viewCount: Type.Integer(),
-    updatedAt: Type.String({ format: 'date-time' }),
   },
   { additionalProperties: false },
 );

@@ -32,7 +32,15 @@ export interface OrderRow {
   readonly version: number;
   readonly created_at: string;
   readonly updated_at: string;
-  readonly history: readonly { version: number; event: string; at: string }[];
+  readonly history: readonly OrderHistoryEntry[];
+}
+
+export interface OrderHistoryEntry {
+  readonly version: number;
+  readonly event: string;
+  readonly at: string;
+  readonly eventId: string;
+  readonly data: Readonly<Record<string, unknown>>;
 }
 
 const statuses = { OrderCreated: 'created', OrderPaid: 'paid', OrderCanceled: 'canceled' } as const;
@@ -40,27 +48,33 @@ type OrderEventName = keyof typeof statuses;
 const isOrderEvent = (name: string | undefined): name is OrderEventName =>
   name !== undefined && name in statuses;
 
-const after = (row: OrderRow | null, event: EventEnvelope): OrderRow => {
+/** What an order is after another of its events. */
+export const orderAfter = (row: OrderRow | null, event: EventEnvelope): OrderRow => {
   const name = eventNameOf(event.type);
   if (!isOrderEvent(name)) throw new Error(`${event.type} is not an event of an order`);
   const { data, aggregateVersion: version } = event as EnvelopeOf<OrderEventName>;
+  const { userId, orderId } = data;
   const at = new Date(event.time).toISOString();
-  const paymentId = ofEvent('OrderPaid')(event) ? event.data.paymentId : (row?.payment_id ?? null);
+  const items = data.items.map(({ productId, quantity, unitPriceMinor }) => ({
+    productId,
+    quantity,
+    unitPriceMinor,
+  }));
+  const total = { amountMinor: data.total.amountMinor, currency: data.total.currency };
+  const paid = ofEvent('OrderPaid')(event) ? { paymentId: event.data.paymentId } : {};
+  // Field by field: what an event may say one day is not in the model before it is meant to be.
+  const told = { orderId, userId, items, total, ...paid };
   return {
-    user_id: data.userId,
+    user_id: userId,
     status: statuses[name],
-    items: data.items.map(({ productId, quantity, unitPriceMinor }) => ({
-      productId,
-      quantity,
-      unitPriceMinor,
-    })),
-    total_minor: data.total.amountMinor,
-    currency: data.total.currency,
-    payment_id: paymentId,
+    items,
+    total_minor: total.amountMinor,
+    currency: total.currency,
+    payment_id: paid.paymentId ?? row?.payment_id ?? null,
     version,
     created_at: row?.created_at ?? at,
     updated_at: at,
-    history: [...(row?.history ?? []), { version, event: event.type, at }],
+    history: [...(row?.history ?? []), { version, event: event.type, at, eventId: event.id, data: told }],
   };
 };
 
@@ -72,6 +86,6 @@ export const orderView = ({ orderEvents }: { readonly orderEvents: EnvelopeStrea
       t.stream(orderEvents)
         .inOrder('order-versions', { version: ({ aggregateVersion }) => aggregateVersion })
         .groupByKey()
-        .aggregate<OrderRow | null>('order', { initial: null, fold: after, table: orderTable });
+        .aggregate<OrderRow | null>('order', { initial: null, fold: orderAfter, table: orderTable });
     },
   );

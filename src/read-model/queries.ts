@@ -1,11 +1,32 @@
 import type { SqlRunner } from '../postgres/database.ts';
+import { getOrder } from './get-order.ts';
+import { getOrderHistory, type OrderHistory } from './get-order-history.ts';
+import { getProduct, type Product } from './get-product.ts';
 import { getProductStatistic, type ProductStatistic } from './get-product-statistic.ts';
+import { listOrders, type OrderListing } from './list-orders.ts';
+import { type ListedProduct, listProducts, type ProductListing } from './list-products.ts';
+import type { Order } from './order.ts';
+import type { Page } from './page.ts';
+import { type TrendQuestion, type Trends, topTrends } from './top-trends.ts';
 
 /** Everything that can be asked of the read side. */
 export interface Queries {
+  /** `afresh`: from the model itself, whatever may be cached. */
+  getProduct(productId: string, options?: { readonly afresh?: boolean }): Promise<Product | null>;
   getProductStatistic(productId: string): Promise<ProductStatistic | null>;
+  listProducts(listing: ProductListing): Promise<Page<ListedProduct, number>>;
+  topTrends(question: TrendQuestion): Promise<Trends>;
+  getOrder(orderId: string): Promise<Order | null>;
+  getOrderHistory(orderId: string): Promise<OrderHistory | null>;
+  listOrders(listing: OrderListing): Promise<Page<Order, Date>>;
 }
 
 export const createQueries = (db: SqlRunner): Queries => ({
+  getProduct: (productId) => getProduct(db, productId),
   getProductStatistic: (productId) => getProductStatistic(db, productId),
+  listProducts: (listing) => listProducts(db, listing),
+  topTrends: (question) => topTrends(db, question),
+  getOrder: (orderId) => getOrder(db, orderId),
+  getOrderHistory: (orderId) => getOrderHistory(db, orderId),
+  listOrders: (listing) => listOrders(db, listing),
 });

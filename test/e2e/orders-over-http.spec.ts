@@ -50,7 +50,11 @@ describe('orders over HTTP', function () {
     const confirmed = await operator.post(`/v1/payments/${payment.body.paymentId}/confirm`);
     expect(confirmed.body).to.include({ status: 'paid', orderId });
 
-    const history = await ann.get(`/v1/orders/${orderId}/events`);
+    const history = await eventually(async () => {
+      const answer = await ann.get(`/v1/orders/${orderId}/events`);
+      expect(answer.body.version).to.equal(2);
+      return answer;
+    });
     const events = history.body.events as { type: string; version: number; data: Record<string, unknown> }[];
     expect(events.map(({ type, version }) => `${version} ${type}`)).to.deep.equal([
       '1 loopers.order.created.v1',

@@ -85,7 +85,11 @@ export const createDocumentCheck = (document: OpenApiDocument) => {
     for (const [name, { required }] of Object.entries(response.headers ?? {})) {
       if (required) expect(seen.headers, `${name} of ${what}`).to.have.property(name.toLowerCase());
     }
-    const schema = response.content?.[mediaType]?.schema;
+    if (!response.content) {
+      expect(seen.body, what).to.equal('');
+      return;
+    }
+    const schema = response.content[mediaType]?.schema;
     if (!schema) throw new Error(`The content type ${mediaType} is not documented: ${what}`);
     const body = mediaType === 'text/plain' ? seen.body : JSON.parse(seen.body);
     if (!isAllowed(schema, body)) throw new Error(`The body is not as documented: ${what}`);

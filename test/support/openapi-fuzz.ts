@@ -50,13 +50,14 @@ export const validRequest = (operation: Operation, options: FuzzOptions): fc.Arb
   return fc
     .record({
       path: fc.record(valuesOf(parameters, 'path', options.knownIds)),
+      query: fc.record(valuesOf(parameters, 'query'), { requiredKeys: [] }),
       headers: fc.record(valuesOf(parameters, 'header'), { requiredKeys: requiredOf(parameters) }),
       body,
     })
-    .map(({ path, headers, body: bytes }) => ({
+    .map(({ path, query, headers, body: bytes }) => ({
       operationId: operation.operationId,
       method: operation.method,
-      url: fillPath(operation.path, path),
+      url: `${fillPath(operation.path, path)}${queryText(query)}`,
       headers: {
         authorization: options.authorization,
         ...(bytes && { 'content-type': 'application/json' }),
@@ -80,7 +81,8 @@ export const createConformanceCheck = (document: OpenApiDocument, options: FuzzO
     const operation = operations.get(operationId);
     if (!operation) return false;
     if (operation.security.length > 0 && headers.authorization !== options.authorization) return false;
-    const steps = url.split('/');
+    const [path = '', ...query] = url.split('?');
+    const steps = path.split('/');
     const pathIsRight = operation.path.split('/').every((step, index) => {
       if (!step.startsWith('{')) return step === steps[index];
       const parameter = operation.parameters?.find(({ name }) => name === step.slice(1, -1));
@@ -101,12 +103,28 @@ export const createConformanceCheck = (document: OpenApiDocument, options: FuzzO
       !operation.parameters?.some(({ name }) => name === 'If-Match');
     return (
       pathIsRight &&
+      queryIsRight(operation, query) &&
       headersAreRight &&
       !unknownCondition &&
       steps.length === operation.path.split('/').length &&
       bodyIsRight(operation, headers, body)
     );
   };
+
+  function queryIsRight({ parameters = [] }: Operation, query: readonly string[]): boolean {
+    if (query.length === 0) return true;
+    const given = [...new URLSearchParams(query.join('?'))];
+    const schemas = new Map(
+      parameters.filter(({ in: place }) => place === 'query').map(({ name, schema }) => [name, schema]),
+    );
+    return (
+      new Set(given.map(([name]) => name)).size === given.length &&
+      given.every(([name, value]) => {
+        const schema = schemas.get(name);
+        return schema !== undefined && isAllowed(schema, value);
+      })
+    );
+  }
 
   function bodyIsRight(
     { requestBody, method }: Operation,
@@ -143,6 +161,9 @@ const parsed = (body: Buffer): { json: unknown } | undefined => {
   }
 };
 
+/** Made by the server: nobody can make one up. */
+const givenOut = new Set(['cursor']);
+
 const valuesOf = (
   parameters: readonly OpenApiParameter[],
   place: OpenApiParameter['in'],
@@ -150,7 +171,7 @@ const valuesOf = (
 ): Record<string, fc.Arbitrary<unknown>> =>
   Object.fromEntries(
     parameters
-      .filter((parameter) => parameter.in === place)
+      .filter((parameter) => parameter.in === place && !givenOut.has(parameter.name))
       .map(({ name, schema }) => [
         name,
         known.length > 0 ? fc.oneof(fromSchema(schema), fc.constantFrom(...known)) : fromSchema(schema),
@@ -162,6 +183,12 @@ const requiredOf = (parameters: readonly OpenApiParameter[]): string[] =>
 
 const fillPath = (path: string, values: Readonly<Record<string, unknown>>): string =>
   path.replace(/\{([^}]+)\}/g, (_, name: string) => encodeURIComponent(String(values[name])));
+
+const queryText = (values: Readonly<Record<string, unknown>>): string => {
+  const given = new URLSearchParams();
+  for (const [name, value] of Object.entries(values)) given.append(name, String(value));
+  return given.size === 0 ? '' : `?${given}`;
+};
 
 const lowerCaseNames = (headers: Readonly<Record<string, unknown>>): Record<string, string> =>
   Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), String(value)]));
@@ -196,6 +223,7 @@ const fromSchema = (schema: JsonSchema): fc.Arbitrary<unknown> => {
           : Number(BigInt(low) + (BigInt(Math.abs(value)) % (BigInt(high) - BigInt(low) + 1n)));
       });
     case 'string':
+      if (schema.format === 'date-time') return anyTime;
       return textOf({ pattern, minLength, maxLength });
     case 'array':
       return fc.array(fromSchema(schema.items as JsonSchema), {
@@ -214,6 +242,10 @@ const fromSchema = (schema: JsonSchema): fc.Arbitrary<unknown> => {
       throw new Error(`The fuzzer cannot make values of ${JSON.stringify(schema)}`);
   }
 };
+
+const anyTime = fc
+  .date({ min: new Date('0001-01-01T00:00:00Z'), max: new Date('9999-12-31T23:59:59Z'), noInvalidDate: true })
+  .map((time) => time.toISOString());
 
 const textOf = (rules: {
   pattern: string | undefined;

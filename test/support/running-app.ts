@@ -11,7 +11,7 @@ export interface Answer {
 
 export interface Client {
   readonly url: string;
-  get(path: string): Promise<Answer>;
+  get(path: string, headers?: Record<string, string>): Promise<Answer>;
   /** A command, with an idempotency key of its own unless the headers bring one. */
   send(
     method: 'POST' | 'PUT' | 'DELETE',
@@ -29,10 +29,11 @@ export const clientOf = (url: string, key: string = operatorKey): Client => {
       ...init,
       headers: { authorization: `Bearer ${key}`, ...(init.headers as Record<string, string>) },
     });
+    const text = await response.text();
     return {
       status: response.status,
       headers: response.headers,
-      body: (await response.json()) as Record<string, unknown>,
+      body: text === '' ? {} : (JSON.parse(text) as Record<string, unknown>),
     };
   };
   const send: Client['send'] = (method, path, body, headers = {}) =>
@@ -47,7 +48,7 @@ export const clientOf = (url: string, key: string = operatorKey): Client => {
     });
   return {
     url,
-    get: (path) => call(path, {}),
+    get: (path, headers = {}) => call(path, { headers }),
     send,
     post: (path, body, headers) => send('POST', path, body, headers),
   };

@@ -28,12 +28,12 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   streams: [],
   'streams-postgres': ['postgres', 'streams'],
   projections: ['avro', 'event-catalogue', 'streams'],
-  'product-cache': [],
-  'read-model': ['postgres'],
+  'product-cache': ['read-model'],
+  'read-model': ['postgres', 'projections', 'streams'],
   auth: [],
   http: ['auth', 'commands', 'dlq-admin', 'domain', 'journal', 'outbox-admin', 'read-model', 'relay-admin'],
   // It implements the observers of the rooms it measures; those know nothing of it.
-  metrics: ['http', 'relay', 'streams'],
+  metrics: ['http', 'product-cache', 'relay', 'streams'],
   infra: ['config'],
   app: ['*'],
   cli: [

@@ -2,7 +2,7 @@ import swagger from '@fastify/swagger';
 import type { FastifyInstance } from 'fastify';
 import { Type } from 'typebox';
 import { type Operation, tags } from '../operation.ts';
-import { type CommandParameter, commandParameters } from './command-parameters.ts';
+import { type HeaderParameter, headerParameters } from './header-parameters.ts';
 import { documentOperation, type OperationObject } from './operation-object.ts';
 import { problemListText, problemSchemas } from './problem-schemas.ts';
 
@@ -10,6 +10,7 @@ const description = `Commands decide events, the events are the truth, and every
 
 Every command carries an \`Idempotency-Key\`: sent again, it gets its first answer and does nothing a second time.
 Answers carry the version of what they are about, also as \`ETag\`; a command with \`If-Match\` happens only while that version is current.
+Queries answer from read models, with an \`ETag\`: asked again with it as \`If-None-Match\`, they say 304 when nothing changed.
 Every answer carries \`X-Request-Id\`. Nothing in a request is converted or ignored: what is not known is refused.
 
 ## Problems
@@ -70,10 +71,13 @@ const outlineOf = (operation: Operation) => ({
   summary: operation.summary,
   ...(operation.description !== undefined && { description: operation.description }),
   security: operation.access === 'public' ? [] : [{ bearer: [] }],
-  ...(operation.command && { headers: headersSchema(commandParameters(operation.command)) }),
+  ...headersOf(headerParameters(operation)),
 });
 
-const headersSchema = (parameters: readonly CommandParameter[]) =>
+const headersOf = (parameters: readonly HeaderParameter[]) =>
+  parameters.length === 0 ? {} : { headers: headersSchema(parameters) };
+
+const headersSchema = (parameters: readonly HeaderParameter[]) =>
   Type.Object(
     Object.fromEntries(
       parameters.map(({ name, required, ...rest }) => {

@@ -1,4 +1,4 @@
-import { type Operation, problemsOf } from '../operation.ts';
+import { isConditional, type Operation, problemsOf } from '../operation.ts';
 import { kindOf, type ProblemName } from '../problem.ts';
 import { problemExample, problemReference } from './problem-schemas.ts';
 
@@ -29,6 +29,12 @@ export const documentOperation = (entry: OperationObject, operation: Operation):
   for (const response of Object.values(entry.responses)) {
     response.description = 'Done';
     response.headers = { ...requestId, ...answerHeadersOf(operation) };
+  }
+  if (isConditional(operation)) {
+    entry.responses[304] = {
+      description: 'The client has this answer already',
+      headers: { ...requestId, ...answerHeadersOf(operation) },
+    };
   }
   const shape = JSON.stringify(schema ?? {});
   const problems = problemsOf(operation, {

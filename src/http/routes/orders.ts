@@ -2,7 +2,6 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import { callerOf, mayActFor } from '../access-control.ts';
 import type { ApiPorts } from '../api-ports.ts';
 import { commandRequestOf, sendOutcome } from '../command-request.ts';
-import { versionTag } from '../header-values.ts';
 import type { Operation } from '../operation.ts';
 import { problem } from '../problem.ts';
 import { sendProblem } from '../problem-responses.ts';
@@ -11,7 +10,6 @@ import {
   NoBody,
   NoQuery,
   OrderAnswer,
-  OrderHistoryAnswer,
   OrderPath,
   PaymentAnswer,
   PlaceOrderBody,
@@ -80,18 +78,8 @@ const createPayment: Operation = {
   answerHeaders: { ETag: 'The version of the payment' },
 };
 
-const getOrderEvents: Operation = {
-  id: 'getOrderEvents',
-  tag: 'Orders',
-  summary: 'What has happened to an order',
-  description: 'For its owner and for operators.',
-  access: 'shopper',
-  problems: ['order-unknown', 'not-yours'],
-  answerHeaders: { ETag: 'Its version' },
-};
-
 export const orderRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, ports) => {
-  const { commands, histories, newCorrelationId } = ports;
+  const { commands, newCorrelationId } = ports;
 
   server.post(
     '/v1/orders',
@@ -144,26 +132,6 @@ export const orderRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, p
         commandRequestOf(request, newCorrelationId),
       );
       return sendOutcome(reply, outcome, () => ({ status: 201 }));
-    },
-  );
-
-  server.get(
-    '/v1/orders/:orderId/events',
-    {
-      config: { operation: getOrderEvents },
-      schema: { params: OrderPath, querystring: NoQuery, response: { 200: OrderHistoryAnswer } },
-    },
-    async (request, reply) => {
-      const { orderId } = request.params;
-      const history = await histories.orderEvents(orderId);
-      if (!history) return sendProblem(reply, problem('order-unknown', {}));
-      if (!mayActFor(callerOf(request), history.ownerId)) return sendProblem(reply, problem('not-yours', {}));
-      const version = history.events.at(-1)?.version ?? 0;
-      return reply.header('etag', versionTag(version)).send({
-        orderId,
-        version,
-        events: history.events.map((event) => ({ ...event, time: event.time.toISOString() })),
-      });
     },
   );
 };

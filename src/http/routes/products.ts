@@ -12,7 +12,6 @@ import {
   ProductPath,
   RecordViewBody,
   RegisterProductBody,
-  StatisticAnswer,
   StockAnswer,
 } from '../schemas.ts';
 
@@ -51,16 +50,8 @@ const recordView: Operation = {
   },
 };
 
-const getStatistic: Operation = {
-  id: 'getProductStatistic',
-  tag: 'Products',
-  summary: 'How often a product was liked, sold and seen',
-  access: 'shopper',
-  problems: ['statistic-unknown'],
-};
-
 export const productRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, ports) => {
-  const { commands, queries, newCorrelationId } = ports;
+  const { commands, newCorrelationId } = ports;
 
   server.post(
     '/v1/products',
@@ -121,22 +112,6 @@ export const productRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server,
         commandRequestOf(request, newCorrelationId),
       );
       return sendOutcome(reply, outcome, () => ({ status: 201, etag: false }));
-    },
-  );
-
-  server.get(
-    '/v1/products/:productId/statistic',
-    {
-      config: { operation: getStatistic },
-      schema: { params: ProductPath, querystring: NoQuery, response: { 200: StatisticAnswer } },
-    },
-    async (request, reply) => {
-      const statistic = await queries.getProductStatistic(request.params.productId);
-      if (!statistic) {
-        const detail = 'It appears once the product is registered and projected';
-        return sendProblem(reply, problem('statistic-unknown', { detail }));
-      }
-      return { ...statistic, updatedAt: statistic.updatedAt.toISOString() };
     },
   );
 };

@@ -18,6 +18,7 @@ import { createDocumentCheck, type OpenApiDocument, type Seen } from '../../supp
 import { silentLog } from '../../support/silent-log.ts';
 import { goodDeadLetters } from './good-dead-letters.ts';
 import { goodOutbox } from './good-outbox.ts';
+import { goodHistories, goodQueries } from './good-queries.ts';
 import { goodRelay } from './good-relay.ts';
 
 export const keys = {
@@ -91,8 +92,8 @@ export interface TestApiOptions {
   readonly healthCheck?: () => Promise<void>;
   readonly scrape?: Scrape;
   readonly observer?: HttpObserver;
-  readonly queries?: Queries;
-  readonly histories?: Histories;
+  readonly queries?: Partial<Queries>;
+  readonly histories?: Partial<Histories>;
   readonly outbox?: Partial<OutboxAdmin>;
   readonly relay?: Partial<RelayAdmin>;
   readonly deadLetters?: Partial<DeadLetterAdmin>;
@@ -148,8 +149,8 @@ export const startTestApi = async (options: TestApiOptions = {}): Promise<TestAp
     observer: options.observer ?? { answered: () => {} },
     api: {
       commands,
-      queries: options.queries ?? { getProductStatistic: async () => null },
-      histories: options.histories ?? { orderEvents: async () => null },
+      queries: { ...goodQueries, ...options.queries },
+      histories: { ...goodHistories, ...options.histories },
       outbox: { ...goodOutbox, ...options.outbox },
       relay: { ...goodRelay, ...options.relay },
       deadLetters: { ...goodDeadLetters, ...options.deadLetters },

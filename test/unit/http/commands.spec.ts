@@ -1,6 +1,5 @@
 import { expect } from 'chai';
-import type { HistoryEntry } from '../../../src/journal/stream-history.ts';
-import { problemName, startTestApi, type TestApi, type TestRequest } from './api-server.ts';
+import { startTestApi, type TestApi, type TestRequest } from './api-server.ts';
 
 const product = { productId: 'p-1', name: 'Mill', priceMinor: 100, currency: 'EUR', stock: 1 };
 const { productId: _, ...withoutId } = product;
@@ -182,63 +181,5 @@ describe('commands over HTTP', () => {
         correlationId: 'fresh-correlation-id',
       });
     }
-  });
-});
-
-describe('the history of an order', () => {
-  const events: readonly HistoryEntry[] = [1, 2].map((version) => ({
-    eventId: `e-${version}`,
-    type: 'loopers.order.created.v1',
-    version,
-    time: new Date(1_700_000_000_000),
-    data: { orderId: 'o-1', items: [{ productId: 'p-1', quantity: version }] },
-  }));
-  let api: TestApi;
-  before(async () => {
-    api = await startTestApi({
-      histories: { orderEvents: async (id) => (id === 'o-1' ? { ownerId: 'alice', events } : null) },
-    });
-  });
-  after(() => api.close());
-  const read = (as: TestRequest['as'], orderId = 'o-1') =>
-    api.send({ method: 'GET', url: `/v1/orders/${orderId}/events`, ...(as && { as }) });
-
-  it('is told to its owner and to operators, whole', async () => {
-    for (const who of ['alice', 'operator'] as const) {
-      const answer = await read(who);
-      expect(answer.statusCode).to.equal(200);
-      expect(answer.headers.etag).to.equal('"2"');
-      expect(answer.json).to.deep.equal({
-        orderId: 'o-1',
-        version: 2,
-        events: events.map((event) => ({ ...event, time: '2023-11-14T22:13:20.000Z' })),
-      });
-    }
-  });
-
-  it('is told to nobody else', async () => {
-    expect(problemName(await read('bob'))).to.equal('not-yours');
-    expect(problemName(await read(undefined))).to.equal('unauthenticated');
-    expect(problemName(await read('alice', 'o-2'))).to.equal('order-unknown');
-  });
-});
-
-describe('the statistic of a product', () => {
-  it('is told when there is one', async () => {
-    const counts = { likeCount: 1, salesCount: 2, viewCount: 3 };
-    const api = await startTestApi({
-      queries: {
-        getProductStatistic: async (productId) =>
-          productId === 'p-1' ? { productId, ...counts, updatedAt: new Date(1_700_000_000_000) } : null,
-      },
-    });
-    const read = (id: string) => api.send({ method: 'GET', url: `/v1/products/${id}/statistic`, as: 'bob' });
-    expect((await read('p-1')).json).to.deep.equal({
-      productId: 'p-1',
-      ...counts,
-      updatedAt: '2023-11-14T22:13:20.000Z',
-    });
-    expect(problemName(await read('p-2'))).to.equal('statistic-unknown');
-    await api.close();
   });
 });

@@ -15,13 +15,18 @@ const operationIds = [
   'registerProduct',
   'adjustStock',
   'recordProductView',
+  'getProduct',
   'getProductStatistic',
+  'listProducts',
+  'getTrends',
   'likeProduct',
   'unlikeProduct',
   'placeOrder',
   'cancelOrder',
   'createPayment',
+  'getOrder',
   'getOrderEvents',
+  'listOrders',
   'confirmPayment',
   'failPayment',
   'listFailedEvents',
@@ -41,24 +46,16 @@ const operationIds = [
   'dropDeadLetters',
 ];
 
+/** 304 to who happens to have the answer already. */
+const goodStatuses = [200, 201, 304];
+
 /** Requests made from the document, against a server that would do whatever it is asked. */
 describe('the API under fuzz from its own document', function () {
   this.timeout(120_000);
   let api: TestApi;
   let expectDocumented: (seen: Seen) => void;
   before(async () => {
-    api = await startTestApi({
-      queries: {
-        getProductStatistic: async (productId) => ({
-          productId,
-          likeCount: 0,
-          salesCount: 0,
-          viewCount: 0,
-          updatedAt: new Date(0),
-        }),
-      },
-      histories: { orderEvents: async () => ({ ownerId: 'alice', events: [] }) },
-    });
+    api = await startTestApi();
     expectDocumented = createDocumentCheck(api.document);
   });
   after(() => api.close());
@@ -89,7 +86,7 @@ describe('the API under fuzz from its own document', function () {
         fc.asyncProperty(validRequest(operation(id), options), async (request) => {
           const seen = await send(request);
           expectDocumented(seen);
-          expect(seen.statusCode, seen.body).to.be.oneOf([200, 201]);
+          expect(seen.statusCode, seen.body).to.be.oneOf(goodStatuses);
         }),
         { numRuns: 60 },
       );
@@ -103,7 +100,7 @@ describe('the API under fuzz from its own document', function () {
           expect(seen.statusCode, seen.body).to.be.below(500);
           expectDocumented(seen);
           if (conforms(request)) {
-            expect(seen.statusCode, seen.body).to.be.oneOf([200, 201]);
+            expect(seen.statusCode, seen.body).to.be.oneOf(goodStatuses);
           } else {
             expect(seen.statusCode).to.be.at.least(400);
             const [mediaType] = String(seen.headers['content-type']).split(';');

@@ -5,6 +5,7 @@ import { measureHttp } from '../../../src/metrics/http-metrics.ts';
 import { createMetricRegistry } from '../../../src/metrics/metric-registry.ts';
 import { measureOutbox } from '../../../src/metrics/outbox-metrics.ts';
 import { measureProcess } from '../../../src/metrics/process-metrics.ts';
+import { measureProductCache } from '../../../src/metrics/product-cache-metrics.ts';
 import { measureRelay } from '../../../src/metrics/relay-metrics.ts';
 import { measureStreams } from '../../../src/metrics/streams-metrics.ts';
 import { projectRoot } from '../../../src/project-root.ts';
@@ -23,6 +24,7 @@ const registered = (): readonly string[] => {
   const metrics = createMetricRegistry();
   measureProcess(metrics);
   measureHttp(metrics);
+  measureProductCache(metrics);
   measureStreams(metrics);
   measureRelay(metrics).sampleFrom(() => ({
     circuit: 'closed',

@@ -1,8 +1,9 @@
 import { expect } from 'chai';
+import { v7 as uuidv7 } from 'uuid';
 import { orderId, paymentId, productId, userId } from '../../../src/domain/ids.ts';
 import type { OrderPaid } from '../../../src/domain/order/order.ts';
 import { orderView } from '../../../src/projections/order-view.ts';
-import { productCache } from '../../../src/projections/product-cache.ts';
+import { type ChangedProduct, productCache } from '../../../src/projections/product-cache.ts';
 import { productStatistic } from '../../../src/projections/product-statistic.ts';
 import { productTrend } from '../../../src/projections/product-trend.ts';
 import { stockLevel } from '../../../src/projections/stock-level.ts';
@@ -108,8 +109,9 @@ describe('order-view', () => {
 
   it('is the order as its buyer sees it, with its history', async () => {
     const driver = build();
-    driver.tell(created, { aggregateId: 'o1', version: 1 });
-    driver.tell(paid, { aggregateId: 'o1', version: 2 });
+    const ids = [uuidv7(), uuidv7()] as const;
+    driver.tell(created, { aggregateId: 'o1', version: 1, id: ids[0] });
+    driver.tell(paid, { aggregateId: 'o1', version: 2, id: ids[1] });
     driver.redeliver();
     await driver.run();
     const [row] = driver.table('order');
@@ -122,8 +124,20 @@ describe('order-view', () => {
       version: 2,
     });
     expect(row?.history).to.deep.equal([
-      { version: 1, event: 'loopers.order.created.v1', at: '2023-11-14T22:13:20.000Z' },
-      { version: 2, event: 'loopers.order.paid.v1', at: '2023-11-14T22:13:20.000Z' },
+      {
+        version: 1,
+        event: 'loopers.order.created.v1',
+        at: '2023-11-14T22:13:20.000Z',
+        eventId: ids[0],
+        data: { ...orderFacts },
+      },
+      {
+        version: 2,
+        event: 'loopers.order.paid.v1',
+        at: '2023-11-14T22:13:20.000Z',
+        eventId: ids[1],
+        data: { ...orderFacts, paymentId: 'p1' },
+      },
     ]);
   });
 
@@ -157,15 +171,20 @@ describe('stock-level', () => {
 });
 
 describe('product-cache', () => {
-  it('forgets a product that is sold out, once per batch', async () => {
-    const forgotten: string[][] = [];
-    const cache = { forget: async (ids: readonly string[]) => void forgotten.push([...ids]) };
+  it('forgets a product that has changed, once per batch and up to its newest version', async () => {
+    const forgotten: ChangedProduct[][] = [];
+    const cache = {
+      forget: async (products: readonly ChangedProduct[]) => void forgotten.push([...products]),
+    };
     const driver = new CommerceDriver(productCache({ stockEvents }, cache));
-    driver.tell(reserved, { aggregateId: 'mill', version: 2 });
+    driver.tell(registered, { aggregateId: 'mill', version: 1 });
     await driver.run();
-    expect(forgotten).to.deep.equal([]);
+    driver.tell(reserved, { aggregateId: 'mill', version: 2 });
     driver.tell(depleted, { aggregateId: 'mill', version: 3 });
     await driver.run();
-    expect(forgotten).to.deep.equal([['mill']]);
+    expect(forgotten).to.deep.equal([
+      [{ productId: 'mill', version: 1 }],
+      [{ productId: 'mill', version: 3 }],
+    ]);
   });
 });

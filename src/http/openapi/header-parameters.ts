@@ -1,7 +1,7 @@
-import type { CommandTraits } from '../operation.ts';
+import { isConditional, type Operation } from '../operation.ts';
 
 /** A header as the document tells it; the code that reads it is in header-values.ts, and a test keeps the two together. */
-export interface CommandParameter {
+export interface HeaderParameter {
   readonly name: string;
   readonly required: boolean;
   readonly pattern: string;
@@ -9,7 +9,7 @@ export interface CommandParameter {
   readonly examples: readonly string[];
 }
 
-const always: readonly CommandParameter[] = [
+const everyCommand: readonly HeaderParameter[] = [
   {
     name: 'Idempotency-Key',
     required: true,
@@ -35,7 +35,7 @@ const always: readonly CommandParameter[] = [
   },
 ];
 
-const ifMatch: CommandParameter = {
+const ifMatch: HeaderParameter = {
   name: 'If-Match',
   required: false,
   pattern: '^"(0|[1-9][0-9]{0,15})"$',
@@ -43,5 +43,17 @@ const ifMatch: CommandParameter = {
   examples: ['"5"'],
 };
 
-export const commandParameters = (traits: CommandTraits): readonly CommandParameter[] =>
-  traits.ifMatch === 'not-applicable' ? always : [...always, ifMatch];
+const tag = '(W/)?"[\\x21\\x23-\\x7e]*"';
+const ifNoneMatch: HeaderParameter = {
+  name: 'If-None-Match',
+  required: false,
+  pattern: `^${tag}( *, *${tag})*$`,
+  description: 'Tags of answers that the client has: 304 and no body when one of them is still right',
+  examples: ['"5"'],
+};
+
+export const headerParameters = (operation: Operation): readonly HeaderParameter[] => {
+  if (operation.command)
+    return operation.command.ifMatch === 'not-applicable' ? everyCommand : [...everyCommand, ifMatch];
+  return isConditional(operation) ? [ifNoneMatch] : [];
+};

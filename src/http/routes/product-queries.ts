@@ -1,0 +1,127 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
+import type { ApiPorts } from '../api-ports.ts';
+import { versionTag } from '../header-values.ts';
+import { withIsoTimes } from '../iso-times.ts';
+import type { Operation } from '../operation.ts';
+import { readCursor, writeCursor } from '../page-cursor.ts';
+import { problem } from '../problem.ts';
+import { sendProblem } from '../problem-responses.ts';
+import {
+  ListProductsQuery,
+  ProductPage,
+  ProductView,
+  StatisticAnswer,
+  TrendsAnswer,
+  TrendsQuery,
+} from '../query-schemas.ts';
+import { NoQuery, ProductPath } from '../schemas.ts';
+
+const getProduct: Operation = {
+  id: 'getProduct',
+  tag: 'Products',
+  summary: 'What a product is called, costs, and how much of it is left',
+  description: 'It may come from a cache; with `Cache-Control: no-cache` it does not.',
+  access: 'shopper',
+  problems: ['product-unknown'],
+  answerHeaders: { ETag: 'Its version' },
+};
+
+const getStatistic: Operation = {
+  id: 'getProductStatistic',
+  tag: 'Products',
+  summary: 'How often a product was liked, sold and seen',
+  access: 'shopper',
+  problems: ['statistic-unknown'],
+  answerHeaders: { ETag: 'Changes with the answer' },
+};
+
+const listProducts: Operation = {
+  id: 'listProducts',
+  tag: 'Products',
+  summary: 'Products by what is sold, liked or seen most',
+  description: 'Counts move while one pages: a product may be met twice, or not at all.',
+  access: 'shopper',
+  problems: ['cursor-invalid'],
+  answerHeaders: { ETag: 'Changes with the answer' },
+};
+
+const getTrends: Operation = {
+  id: 'getTrends',
+  tag: 'Products',
+  summary: 'What sells, is liked or is seen most now',
+  access: 'shopper',
+  answerHeaders: { ETag: 'Changes with the answer' },
+};
+
+const limitDefault = '20';
+const notYet = 'It appears once the product is registered and projected';
+
+export const productQueryRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, { queries }) => {
+  server.get(
+    '/v1/products/:productId',
+    {
+      config: { operation: getProduct },
+      schema: { params: ProductPath, querystring: NoQuery, response: { 200: ProductView } },
+    },
+    async (request, reply) => {
+      const afresh = wantsAfresh(request.headers['cache-control']);
+      const product = await queries.getProduct(request.params.productId, { afresh });
+      if (!product) return sendProblem(reply, problem('product-unknown', { detail: notYet }));
+      return reply.header('etag', versionTag(product.version)).send(withIsoTimes(product));
+    },
+  );
+
+  server.get(
+    '/v1/products/:productId/statistic',
+    {
+      config: { operation: getStatistic },
+      schema: { params: ProductPath, querystring: NoQuery, response: { 200: StatisticAnswer } },
+    },
+    async (request, reply) => {
+      const statistic = await queries.getProductStatistic(request.params.productId);
+      if (!statistic) return sendProblem(reply, problem('statistic-unknown', { detail: notYet }));
+      return withIsoTimes(statistic);
+    },
+  );
+
+  server.get(
+    '/v1/products',
+    {
+      config: { operation: listProducts },
+      schema: { querystring: ListProductsQuery, response: { 200: ProductPage } },
+    },
+    async ({ query }, reply) => {
+      const { sort = 'sales', direction = 'desc', limit = limitDefault, cursor } = query;
+      const scope = { list: `products by ${sort}`, direction };
+      const after = cursor === undefined ? undefined : readCursor(scope, cursor);
+      if (cursor !== undefined && !after) return sendProblem(reply, problem('cursor-invalid', {}));
+      const { items, next } = await queries.listProducts({
+        sort,
+        direction,
+        limit: Number(limit),
+        after,
+        inStock: query.inStock === undefined ? undefined : query.inStock === 'true',
+        currency: query.currency,
+        priceMinorMin: numberOf(query.priceMinorMin),
+        priceMinorMax: numberOf(query.priceMinorMax),
+      });
+      return { products: [...items], next: next && writeCursor(scope, next) };
+    },
+  );
+
+  server.get(
+    '/v1/trends',
+    {
+      config: { operation: getTrends },
+      schema: { querystring: TrendsQuery, response: { 200: TrendsAnswer } },
+    },
+    async ({ query: { sort = 'sales', limit = limitDefault } }) =>
+      withIsoTimes(await queries.topTrends({ at: new Date(), sort, limit: Number(limit) })),
+  );
+};
+
+const wantsAfresh = (cacheControl: string | undefined): boolean =>
+  cacheControl !== undefined && /\bno-cache\b/i.test(cacheControl);
+
+const numberOf = (text: string | undefined): number | undefined =>
+  text === undefined ? undefined : Number(text);
