@@ -36,7 +36,7 @@ export const relaySettings = {
   }),
   batchSizeMax: integer({
     variable: 'RELAY_BATCH_SIZE_MAX',
-    fallback: 1000,
+    fallback: 2000,
     min: 1,
     max: 100_000,
     describes: 'Rows read and published together',

@@ -43,7 +43,11 @@ export const openShopTraffic = async (workspace: Workspace, seed = 1): Promise<S
   await adapters.database.close();
   const ids = new Map(registered.map(({ fullName, schemaId }) => [fullName, schemaId]));
 
-  const producer = new Kafka({ brokers: [...endpoints.kafkaBrokers], logLevel: logLevel.NOTHING }).producer();
+  // What is written is counted, so a send that is repeated must not be there twice.
+  const producer = new Kafka({ brokers: [...endpoints.kafkaBrokers], logLevel: logLevel.NOTHING }).producer({
+    idempotent: true,
+    maxInFlightRequests: 1,
+  });
   await producer.connect();
   const random = createRandom(seed);
   const expected = new Map<string, ExpectedCounts>();

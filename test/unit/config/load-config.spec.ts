@@ -33,7 +33,7 @@ describe('loadConfig', () => {
     expect(config.http).to.include({ host: '127.0.0.1', port: 8080 });
     expect(config.relay).to.include({
       pollIntervalMs: 500,
-      batchSizeMax: 1000,
+      batchSizeMax: 2000,
       publishTimeoutMs: 30_000,
       leaseMs: 30_000,
     });

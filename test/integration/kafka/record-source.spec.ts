@@ -1,0 +1,229 @@
+import { connect as openSocket, type Socket } from 'node:net';
+import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
+import { expect } from 'chai';
+import kafkajs, { CompressionTypes, Kafka, logLevel, type Message } from 'kafkajs';
+import { createRecordSource } from '../../../src/kafka/record-source.ts';
+import { connectTopicAdmin } from '../../../src/kafka/topic-admin.ts';
+import type { RecordSource } from '../../../src/streams/ports.ts';
+import type { RawBatch } from '../../../src/streams/record.ts';
+import { eventually } from '../../support/eventually.ts';
+import { silentLog } from '../../support/silent-log.ts';
+import { useWorkspace } from '../../support/stack.ts';
+
+const patience = { timeoutMs: 60_000 };
+const partitions = 3;
+
+// kafkajs knows gzip only; what others write may well be packed with this.
+kafkajs.CompressionCodecs[CompressionTypes.ZSTD] = () => ({
+  compress: async ({ buffer }: { buffer: Buffer }) => zstdCompressSync(buffer),
+  decompress: async (packed: Buffer) => zstdDecompressSync(packed),
+});
+
+/** A reader that remembers how far it came, as a projection does in its checkpoints. */
+interface Reader {
+  readonly source: RecordSource;
+  readonly batches: RawBatch[];
+  readonly values: () => string[];
+  /** What it was given, last. */
+  readonly places: () => readonly number[];
+  stop(): Promise<void>;
+}
+
+describe('record source', function () {
+  this.timeout(120_000);
+  const workspace = useWorkspace();
+  /** Shared by the readers of a group, so that one goes on where another stopped. */
+  let checkpoints: Map<number, number>;
+  const readers: Reader[] = [];
+  beforeEach(() => {
+    checkpoints = new Map();
+  });
+  afterEach(async () => {
+    for (const reader of readers.splice(0)) await reader.stop();
+  });
+
+  const kafka = (sockets?: Set<Socket>) =>
+    new Kafka({
+      brokers: [...workspace().endpoints.kafkaBrokers],
+      logLevel: logLevel.NOTHING,
+      retry: { retries: 100, initialRetryTime: 50, maxRetryTime: 50, multiplier: 1, factor: 0 },
+      ...(sockets && {
+        socketFactory: ({ host, port, onConnect }) => {
+          const socket = openSocket({ host, port }, onConnect);
+          sockets.add(socket.once('close', () => sockets.delete(socket)));
+          return socket;
+        },
+      }),
+    });
+
+  const createTopic = async (name: string): Promise<string> => {
+    const topic = workspace().unique(name);
+    const admin = await connectTopicAdmin(kafka());
+    await admin
+      .create([{ topic, partitions, replicationFactor: 1, minInsyncReplicas: 1, retentionMs: 3_600_000 }])
+      .finally(() => admin.close());
+    return topic;
+  };
+
+  const write = async (
+    topic: string,
+    messages: readonly Message[],
+    compression: CompressionTypes = CompressionTypes.None,
+  ): Promise<void> => {
+    // A new topic may lack a leader here and there, and kafkajs then sends all of it again: that must not count.
+    const producer = kafka().producer({ idempotent: true, maxInFlightRequests: 1 });
+    await producer.connect();
+    await producer.send({ topic, messages: [...messages], compression });
+    await producer.disconnect();
+  };
+  const numbered = (from: number, count: number): Message[] =>
+    Array.from({ length: count }, (_, index) => ({
+      key: `k${from + index}`,
+      value: `v${from + index}`,
+      partition: (from + index) % partitions,
+      headers: { number: String(from + index) },
+    }));
+  const valuesOf = (messages: readonly Message[]): string[] => messages.map(({ value }) => String(value));
+
+  const read = async (topic: string, client = kafka()): Promise<Reader> => {
+    const source = createRecordSource(client, {
+      groupId: topic,
+      topics: [topic],
+      startFrom: 'earliest',
+      sessionTimeoutMs: 6000,
+      heartbeatIntervalMs: 300,
+      queueBytesMax: 100_000,
+      stallMs: 5000,
+      retryDelayMs: 100,
+      log: silentLog(),
+    });
+    const batches: RawBatch[] = [];
+    /** Of the readings that count: what was taken before a reassignment and not applied is dropped. */
+    let readings = new Map<number, number>();
+    let isStopped = false;
+    await source.start({
+      onAssigned: async (places) => {
+        readings = new Map(places.map(({ partition, reading }) => [partition, reading]));
+        return places.map(({ partition }) => ({ topic, partition, offset: checkpoints.get(partition) }));
+      },
+      onRevoked: () => {
+        readings = new Map();
+      },
+    });
+    const apply = (batch: RawBatch): void => {
+      const { partition, reading, fromOffset, nextOffset } = batch;
+      if (readings.get(partition) !== reading) return;
+      expect(fromOffset, `partition ${partition}`).to.equal(checkpoints.get(partition) ?? 0);
+      batches.push(batch);
+      checkpoints.set(partition, nextOffset);
+    };
+    let trouble: Error | undefined;
+    const reading = (async () => {
+      while (!isStopped) for (const batch of await source.take({ recordsMax: 50, waitMs: 50 })) apply(batch);
+    })().catch((error: Error) => {
+      trouble = error;
+    });
+    const reader: Reader = {
+      source,
+      batches,
+      values: () => {
+        if (trouble) throw trouble;
+        return batches.flatMap(({ records }) => records.map(({ value }) => String(value)));
+      },
+      places: () => [...readings.keys()],
+      stop: async () => {
+        isStopped = true;
+        await reading;
+        await source.stop();
+      },
+    };
+    readers.push(reader);
+    return reader;
+  };
+
+  it('gives everything once, each partition in its order, however it is packed', async () => {
+    const topic = await createTopic('packed');
+    const [plain, gzip, zstd] = [numbered(0, 300), numbered(300, 300), numbered(600, 300)];
+    await write(topic, plain);
+    await write(topic, gzip, CompressionTypes.GZIP);
+    await write(topic, zstd, CompressionTypes.ZSTD);
+    const reader = await read(topic);
+    const sent = [...plain, ...gzip, ...zstd];
+    await eventually(() => expect(reader.values()).to.have.members(valuesOf(sent)), patience);
+    for (let partition = 0; partition < partitions; partition++) {
+      const own = reader.batches.filter((batch) => batch.partition === partition).flatMap((b) => b.records);
+      expect(own.map(({ value }) => String(value))).to.deep.equal(
+        valuesOf(sent.filter((message) => message.partition === partition)),
+      );
+      for (const { key, value, headers } of own)
+        expect([String(key).slice(1), String(headers.number)]).to.deep.equal([
+          String(value).slice(1),
+          String(value).slice(1),
+        ]);
+    }
+  });
+
+  it('goes on where it is told to, and not where the group was', async () => {
+    const topic = await createTopic('told');
+    await write(topic, numbered(0, 90));
+    for (let partition = 0; partition < partitions; partition++) checkpoints.set(partition, 20);
+    const reader = await read(topic);
+    await eventually(() => expect(reader.values()).to.have.length(30), patience);
+    reader.source.reportApplied([{ topic, partition: 0, offset: 30 }]);
+    await reader.stop();
+    checkpoints = new Map();
+    const again = await read(topic);
+    await eventually(() => expect(again.values()).to.have.members(valuesOf(numbered(0, 90))), patience);
+  });
+
+  it('leaves out what was never committed', async () => {
+    const topic = await createTopic('aborted');
+    const producer = kafka().producer({ transactionalId: topic, maxInFlightRequests: 1, idempotent: true });
+    await producer.connect();
+    for (const [from, commits] of [
+      [0, true],
+      [30, false],
+      [60, true],
+    ] as const) {
+      const transaction = await producer.transaction();
+      await transaction.send({ topic, messages: numbered(from, 30) });
+      await (commits ? transaction.commit() : transaction.abort());
+    }
+    await producer.disconnect();
+    const reader = await read(topic);
+    await eventually(
+      () => expect(reader.values()).to.have.members(valuesOf([...numbered(0, 30), ...numbered(60, 30)])),
+      patience,
+    );
+  });
+
+  it('shares the partitions with those who come, and takes over from those who go', async () => {
+    const topic = await createTopic('shared');
+    await write(topic, numbered(0, 300));
+    const first = await read(topic);
+    await eventually(() => expect(first.places()).to.have.length(3), patience);
+    const second = await read(topic);
+    await eventually(() => {
+      expect([...first.places(), ...second.places()]).to.have.members([0, 1, 2]);
+      expect(second.places()).not.to.have.length(0);
+    }, patience);
+    await write(topic, numbered(300, 300));
+    const all = () => [...first.values(), ...second.values()];
+    await eventually(() => expect(all()).to.have.members(valuesOf(numbered(0, 600))), patience);
+    await first.stop();
+    await write(topic, numbered(600, 300));
+    await eventually(() => expect(all()).to.have.members(valuesOf(numbered(0, 900))), patience);
+    expect(second.places()).to.have.members([0, 1, 2]);
+  });
+
+  it('loses and repeats nothing when its connections break', async () => {
+    const topic = await createTopic('broken');
+    const sockets = new Set<Socket>();
+    const reader = await read(topic, kafka(sockets));
+    for (let turn = 0; turn < 5; turn++) {
+      await write(topic, numbered(turn * 200, 200));
+      for (const socket of sockets) socket.destroy(Object.assign(new Error('cut'), { code: 'ECONNRESET' }));
+    }
+    await eventually(() => expect(reader.values()).to.have.members(valuesOf(numbered(0, 1000))), patience);
+  });
+});
