@@ -76,7 +76,9 @@ const readOutbox = async (db: Database): Promise<PipelineStatus['outbox']> => {
 
 const checkpointStatement = {
   name: 'status-checkpoints',
-  text: 'select projection, version, topic, partition, next_offset as "nextOffset" from projection_checkpoint',
+  text: `
+    select projection, topic, partition, next_offset as "nextOffset"
+    from projection_checkpoint join projection_live using (projection, version)`,
 };
 
 const readTopicsIfPossible = async (
@@ -96,7 +98,6 @@ const readTopicsIfPossible = async (
 const readTopics = async ({ database, kafka }: Adapters, config: Config): Promise<readonly TopicStatus[]> => {
   const checkpoints = await database.execute<{
     projection: string;
-    version: number;
     topic: string;
     partition: number;
     nextOffset: number;
@@ -104,16 +105,15 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
   const admin = await connectTopicAdmin(kafka);
   try {
     const consumed = projections(config).flatMap((topology) =>
-      topicsOf(topology).map((topic) => ({ projection: topology.name, version: topology.version, topic })),
+      topicsOf(topology).map((topic) => ({ projection: topology.name, topic })),
     );
     return await Promise.all(
-      consumed.map(async ({ projection, version, topic }) => {
+      consumed.map(async ({ projection, topic }) => {
         const partitions = (await admin.endOffsets(topic))
           .map(({ partition, offset }) => {
             const checkpoint = checkpoints.find(
               (candidate) =>
                 candidate.projection === projection &&
-                candidate.version === version &&
                 candidate.topic === topic &&
                 candidate.partition === partition,
             );

@@ -11,12 +11,14 @@ import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
 import type { StateStore, StreamsObserver } from '../streams/ports.ts';
 import { type RunningTopology, runTopology } from '../streams/run-topology.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
+import { openLiveBuild } from '../streams-postgres/builds/live-build.ts';
 import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
 import { storeProjectionActions } from '../streams-postgres/store-projection-actions.ts';
 import { startHandledUpkeep } from '../streams-postgres/upkeep/handled-upkeep.ts';
 import { requireHandledRetention } from '../streams-postgres/upkeep/require-handled-retention.ts';
 import type { Adapters } from './adapters.ts';
 import { consumerGroupOf, eventActionsOf, projections } from './projections.ts';
+import { type RunningBuild, runLiveBuild } from './run-live-build.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
 
@@ -42,12 +44,12 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
   });
   const topologies =
     options.topologies ?? chosen(projections(config, options.cache), config.streams.projections);
-  for (const topology of topologies)
-    await storeProjectionActions(database, topology, eventActionsOf(topology));
   const upkeep = await startHandledUpkeep({ database, retentionMs: config.streams.handledRetentionMs, log });
   const producer = createRecordProducer(adapters.kafka, config.kafka);
+  const builds = new Map<string, RunningBuild>();
   const store = createPostgresStateStore({
     database,
+    onReplaced: ({ name }) => builds.get(name)?.look(),
     appendDerived: (tx, events) =>
       appendDerived(
         tx,
@@ -55,9 +57,20 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
         events.map((derived) => ({ ...derived, event: cataloguedEvent(derived) })),
       ),
   });
-  const running = await startAll(topologies, (topology) =>
-    run({ ...options, log, topologies }, topology, store, producer),
-  );
+  const runBuild = async (topology: Topology): Promise<RunningTopology> => {
+    await storeProjectionActions(database, topology, eventActionsOf(topology));
+    return run({ ...options, log, topologies }, topology, store, producer);
+  };
+  const running = await startAll(topologies, async (topology) => {
+    const build = await runLiveBuild({
+      topology,
+      findLive: () => openLiveBuild(database, topology),
+      run: runBuild,
+      log,
+    });
+    builds.set(topology.name, build);
+    return build;
+  });
   return {
     failed: Promise.race(running.map(({ failed }) => failed)),
     stop: async () => {

@@ -2,10 +2,13 @@ import type { SqlRunner } from '../postgres/database.ts';
 import type { Move, ProjectionId } from '../streams/ports.ts';
 
 // Locked in the order of the places before anything is changed: two holders of the same places wait for each other in turn.
+// The build's own row is locked against whoever holds the projection still, or swaps it for another build of it.
 const statement = {
   name: 'move-checkpoints',
   text: `
-    with move as materialized (
+    with build as materialized (
+      select status from projection_build where projection = $1 and version = $2 for key share
+    ), move as materialized (
       select * from unnest($3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::float8[], $8::bigint[])
         as m(topic, partition, expected_offset, next_offset, stream_time_ms, late_records)
     ), held as materialized (
@@ -30,8 +33,13 @@ const statement = {
       on conflict do nothing
       returning true
     )
-    select (select count(*) from moved) + (select count(*) from created) as count`,
+    select (select count(*) from moved) + (select count(*) from created) as count, (select status from build) as status`,
 };
+
+/** Another build of the projection is live now: nothing more is to be added to this one. */
+export class BuildReplaced extends Error {
+  override readonly name = 'BuildReplaced';
+}
 
 /** Compare and set, all of them: false when one is not where the batch began; then the transaction has to be undone. */
 export const moveCheckpoints = async (
@@ -40,7 +48,7 @@ export const moveCheckpoints = async (
   moves: readonly Move[],
 ): Promise<boolean> => {
   if (moves.length === 0) return true;
-  const [moved] = await tx.execute<{ count: number }>(statement, [
+  const [moved] = await tx.execute<{ count: number; status: string | null }>(statement, [
     projection.name,
     projection.version,
     moves.map((move) => move.topic),
@@ -50,5 +58,7 @@ export const moveCheckpoints = async (
     moves.map((move) => move.streamTimeMs),
     moves.map((move) => move.lateRecords),
   ]);
+  if (moved?.status === 'retired' || moved?.status === 'dropping')
+    throw new BuildReplaced(`Build ${projection.version} of ${projection.name} is not live any more`);
   return moved?.count === moves.length;
 };

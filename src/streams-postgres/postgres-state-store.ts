@@ -10,7 +10,7 @@ import { loadHandled } from './load-handled.ts';
 import { loadPlaces } from './load-places.ts';
 import { loadStates } from './load-states.ts';
 import { isKnownFact, markFacts, type ToldFact } from './mark-facts.ts';
-import { moveCheckpoints } from './move-checkpoints.ts';
+import { BuildReplaced, moveCheckpoints } from './move-checkpoints.ts';
 import { createProjectionScopes, type ProjectionScopes } from './projection-scopes.ts';
 import { asRefusedData } from './refused-data.ts';
 import { createRowStatements, type RowStatementsOf } from './row-table.ts';
@@ -21,6 +21,8 @@ export interface PostgresStateStoreOptions {
   readonly database: Database;
   /** Appends what a batch derives to the outbox, in the batch's transaction. */
   readonly appendDerived: (tx: SqlRunner, events: readonly DerivedEvent[]) => Promise<void>;
+  /** A batch came for a build that another one has replaced. */
+  readonly onReplaced?: (projection: ProjectionId) => void;
 }
 
 export const createPostgresStateStore = (options: PostgresStateStoreOptions): StateStore => {
@@ -46,6 +48,7 @@ export const createPostgresStateStore = (options: PostgresStateStoreOptions): St
         );
       } catch (error) {
         if (error instanceof Fenced) return { kind: 'fenced' };
+        if (error instanceof BuildReplaced) options.onReplaced?.(batch.projection);
         throw asRefusedData(error);
       }
     },

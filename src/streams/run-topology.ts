@@ -24,7 +24,8 @@ export interface RunOptions {
 
 export interface RunningTopology {
   readonly failed: Promise<Error>;
-  stop(): Promise<void>;
+  /** Waits for what is on its way, unless that is told to be in vain. */
+  stop(options?: { readonly inVain: boolean }): Promise<void>;
 }
 
 /** Rounds on their way at once: one that is read, one that is computed, one that is committed. */
@@ -56,9 +57,9 @@ export const runTopology = async (options: RunOptions): Promise<RunningTopology>
   });
   return {
     failed: Promise.race([source.failed, failure.promise]),
-    stop: async () => {
+    stop: async ({ inVain } = { inVain: false }) => {
       rounds.finish();
-      const timer = setTimeout(() => stopping.abort(), stopWaitMs);
+      const timer = setTimeout(() => stopping.abort(), inVain ? 0 : stopWaitMs);
       await rounds.finished.catch(() => undefined);
       clearTimeout(timer);
       stopping.abort();

@@ -1,0 +1,84 @@
+import type { Logger } from 'pino';
+import type { RunningTopology } from '../streams/run-topology.ts';
+import type { Topology } from '../streams/topology.ts';
+import type { LiveBuild } from '../streams-postgres/builds/live-build.ts';
+
+/** How soon a process notices that another build is live, when no batch of its own has told it before. */
+const lookIntervalMs = 1000;
+
+export interface LiveBuildOptions {
+  readonly topology: Topology;
+  readonly findLive: () => Promise<LiveBuild>;
+  /** Runs the topology with what is kept under its version. */
+  readonly run: (topology: Topology) => Promise<RunningTopology>;
+  readonly log: Logger;
+}
+
+export interface RunningBuild extends RunningTopology {
+  /** Somebody has reason to believe that another build is live. */
+  look(): void;
+}
+
+/**
+ * Runs the live build of a projection, and the next one when that has taken its place. A build that another version of the
+ * definition fills is left to the processes that have that version: this one waits until its own has been built.
+ */
+export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBuild> => {
+  const { topology, findLive, run } = options;
+  const log = options.log.child({ projection: topology.name });
+  const failure = Promise.withResolvers<Error>();
+  let current: { readonly version: number; readonly running: RunningTopology } | undefined;
+  let waitsFor: number | undefined;
+  let isStopping = false;
+
+  const noteOther = ({ definitionVersion }: LiveBuild): void => {
+    if (waitsFor === definitionVersion) return;
+    waitsFor = definitionVersion;
+    log.warn(
+      { live: definitionVersion, own: topology.version },
+      'The live read model is that of another version of this projection; this process waits until its own is built with millrace rebuild',
+    );
+  };
+
+  const follow = async (): Promise<void> => {
+    const live = await findLive();
+    if (isStopping || live.version === current?.version) return;
+    const before = current;
+    current = undefined;
+    await before?.running.stop({ inVain: true });
+    if (live.definitionVersion !== topology.version) return noteOther(live);
+    waitsFor = undefined;
+    if (before)
+      log.info({ build: live.version }, 'Another build of the read model is live; going on with it');
+    const running = await run({ ...topology, version: live.version });
+    current = { version: live.version, running };
+    void running.failed.then((error) => {
+      if (current?.running === running) failure.resolve(error);
+    });
+  };
+
+  let looking: Promise<void> = follow();
+  await looking;
+  const look = (): void => {
+    looking = looking.then(async () => {
+      if (isStopping) return;
+      try {
+        await follow();
+      } catch (error) {
+        // The next look tries again. What is run meanwhile, if anything, commits nothing that does not belong to it.
+        log.debug({ err: error }, 'The live build cannot be found or run now');
+      }
+    });
+  };
+  const timer = setInterval(look, lookIntervalMs);
+  return {
+    failed: failure.promise,
+    look,
+    stop: async (how) => {
+      isStopping = true;
+      clearInterval(timer);
+      await looking;
+      await current?.running.stop(how);
+    },
+  };
+};

@@ -1,0 +1,36 @@
+import type { SqlRunner } from '../../postgres/database.ts';
+import type { ProjectionId } from '../../streams/ports.ts';
+
+/** The build that queries see. */
+export interface LiveBuild {
+  /** Under which checkpoints and the rest are kept. */
+  readonly version: number;
+  /** Of the definition that fills it. */
+  readonly definitionVersion: number;
+}
+
+const findStatement = {
+  name: 'find-live-build',
+  text: `select version, definition_version as "definitionVersion" from projection_live where projection = $1`,
+};
+
+export const findLiveBuild = async (db: SqlRunner, projection: string): Promise<LiveBuild | undefined> => {
+  const [row] = await db.execute<LiveBuild>(findStatement, [projection]);
+  return row;
+};
+
+const openStatement = {
+  name: 'open-first-build',
+  text: `
+    insert into projection_build (projection, version, definition_version, status, live_at)
+    values ($1, $2, $2, 'live', clock_timestamp())
+    on conflict do nothing`,
+};
+
+/** The live build of a projection; one that nobody has ever run gets its first. */
+export const openLiveBuild = async (db: SqlRunner, { name, version }: ProjectionId): Promise<LiveBuild> => {
+  await db.execute(openStatement, [name, version]);
+  const live = await findLiveBuild(db, name);
+  if (!live) throw new Error(`${name} has no live build`);
+  return live;
+};
