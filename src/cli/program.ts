@@ -3,6 +3,7 @@ import { configCommand } from './config.ts';
 import { dlqCommand } from './dlq.ts';
 import { migrateCommand } from './migrate.ts';
 import { outboxCommand } from './outbox.ts';
+import { rebuildCommand } from './rebuild.ts';
 import { relayCommand } from './relay.ts';
 import { resetCommand } from './reset.ts';
 import { schemasCommand } from './schemas.ts';
@@ -26,6 +27,7 @@ export const buildProgram = (): Command => {
     relayCommand(),
     outboxCommand(),
     dlqCommand(),
+    rebuildCommand(),
     topologiesCommand(),
     resetCommand(),
   ]) {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { authSettings, httpSettings, rateLimitsSettings } from './http-settings.ts';
 import { relaySettings } from './relay-settings.ts';
 import { integer, oneOf, oneOfNumbers, optionalBrokers, optionalUrl, type Setting, text } from './setting.ts';
-import { streamsSettings } from './streams-settings.ts';
+import { rebuildSettings, streamsSettings } from './streams-settings.ts';
 
 const day_ms = 24 * 60 * 60 * 1000;
 
@@ -327,6 +327,7 @@ export const settings = {
     }),
   },
   streams: streamsSettings,
+  rebuild: rebuildSettings,
 } as const satisfies Record<string, Record<string, Setting<unknown>>>;
 
 export type Settings = typeof settings;

@@ -83,3 +83,20 @@ export const streamsSettings = {
     describes: 'States of aggregations that one process keeps at hand, shared by its projections',
   }),
 } as const;
+
+export const rebuildSettings = {
+  pageRecordsMax: integer({
+    variable: 'REBUILD_PAGE_RECORDS_MAX',
+    fallback: 10_000,
+    min: 1,
+    max: 100_000,
+    describes: 'Events of the journal that a rebuild folds into one transaction',
+  }),
+  patienceMs: integer({
+    variable: 'REBUILD_PATIENCE_MS',
+    fallback: 60_000,
+    min: 1000,
+    max: 86_400_000,
+    describes: 'Time the live projection may stand still while a rebuild waits to be compared with it',
+  }),
+} as const;

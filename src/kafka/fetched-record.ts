@@ -138,7 +138,7 @@ export class FetchedRecord implements RawRecord {
 }
 
 /** A mark that says something else than it should is none. */
-const parseReplayMark = (value: Buffer | undefined): ReplayMark | undefined => {
+export const parseReplayMark = (value: Buffer | undefined): ReplayMark | undefined => {
   try {
     const mark: unknown = JSON.parse(value?.toString('utf8') ?? '');
     return isReplayMark(mark) ? mark : undefined;

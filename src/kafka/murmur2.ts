@@ -23,3 +23,11 @@ export const murmur2 = (bytes: Uint8Array, start: number, end: number): number =
   hash = Math.imul(hash ^ (hash >>> 13), mix);
   return hash ^ (hash >>> 15);
 };
+
+/** The partition of a key that lies between other bytes, as the Java client and kafkajs choose it. */
+export const partitionOfKey = (
+  key: { readonly bytes: Uint8Array; readonly keyStart: number; readonly keyEnd: number },
+  partitions: number,
+): number => positive(murmur2(key.bytes, key.keyStart, key.keyEnd)) % partitions;
+
+export const positive = (hash: number): number => hash & 0x7fff_ffff;

@@ -1,5 +1,5 @@
 import { EncodedBatch } from './encoded-batch.ts';
-import { murmur2 } from './murmur2.ts';
+import { murmur2, partitionOfKey, positive } from './murmur2.ts';
 import { type OutgoingRecord, sizeOfRecord } from './record-batch.ts';
 
 /** Batches that go at the same time: at most one per partition, because a produce request takes no more. */
@@ -72,14 +72,11 @@ export type Partitioner = (record: OutgoingRecord) => number;
 export const createPartitioner = (partitions: number): Partitioner => {
   let turn = 0;
   return (record) => {
-    if ('bytes' in record)
-      return positive(murmur2(record.bytes, record.keyStart, record.keyEnd)) % partitions;
+    if ('bytes' in record) return partitionOfKey(record, partitions);
     if (record.partition !== undefined) return record.partition;
     return record.key === null ? turn++ % partitions : positive(hashOf(record.key)) % partitions;
   };
 };
-
-const positive = (hash: number): number => hash & 0x7fff_ffff;
 
 const hashOf = (key: Buffer | string): number => {
   if (typeof key !== 'string') return murmur2(key, 0, key.length);

@@ -12,7 +12,9 @@ export interface AuditEntry {
     | 'relay.reshard'
     | 'dead-letters.replay'
     | 'dead-letters.drop'
-    | 'dead-letters.release';
+    | 'dead-letters.release'
+    | 'projections.swap'
+    | 'projections.rollback';
   readonly target: Readonly<Record<string, unknown>>;
 }
 

@@ -1,0 +1,24 @@
+import { OperatorError } from '../operator-error.ts';
+import type { Database } from '../postgres/database.ts';
+
+const lockStatement = {
+  name: 'try-to-rebuild',
+  text: `
+    select pg_try_advisory_xact_lock(hashtextextended('millrace rebuild ' || $1::text, 0)) as mine,
+           set_config('idle_in_transaction_session_timeout', '0', true)`,
+};
+
+/** The lock goes with the connection: a process that dies holds nobody up. Nothing else is done in that transaction. */
+export const oneRebuildAtATime = <T>(
+  database: Database,
+  projection: string,
+  routine: () => Promise<T>,
+): Promise<T> =>
+  database.transaction(async (tx) => {
+    const [row] = await tx.execute<{ mine: boolean }>(lockStatement, [projection]);
+    if (!row?.mine)
+      throw new OperatorError(`Somebody else is rebuilding ${projection}`, {
+        remedy: 'Only one can at a time; try again when that is done',
+      });
+    return routine();
+  });

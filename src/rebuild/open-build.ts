@@ -1,0 +1,90 @@
+import { OperatorError } from '../operator-error.ts';
+import { placeText } from '../streams/record.ts';
+import { type Topology, topicsOf } from '../streams/topology.ts';
+import {
+  type Build,
+  insertBuild,
+  listBuilds,
+  listPositions,
+  type RebuildSource,
+  schemaOf,
+  setPositions,
+} from './build.ts';
+import { createShadow } from './create-shadow.ts';
+import { dropBuild } from './drop-build.ts';
+import { modelTablesOf } from './model-tables.ts';
+import type { RebuildPorts } from './rebuild-ports.ts';
+import type { PlaceOffset } from './topic-source.ts';
+
+export interface OpenedBuild {
+  readonly build: Build;
+  readonly isResumed: boolean;
+  readonly places: readonly PlaceOffset[];
+}
+
+/** The build that an earlier process has begun, if this one would have done the same; otherwise a new one. */
+export const openBuild = async (
+  ports: RebuildPorts,
+  topology: Topology,
+  source: RebuildSource,
+): Promise<OpenedBuild> => {
+  const { database, program } = ports;
+  for (const build of await listBuilds(database, topology.name)) {
+    if (build.status === 'dropping') await dropBuild(database, build);
+    if (build.status !== 'building') continue;
+    if (build.program === program && build.definitionVersion === topology.version && build.source === source)
+      return { build, isResumed: true, places: await listPositions(database, build) };
+    await dropBuild(database, build);
+  }
+  return { ...(await beginBuild(ports, topology, source)), isResumed: false };
+};
+
+const beginBuild = async (
+  { database, reader, program }: RebuildPorts,
+  topology: Topology,
+  source: RebuildSource,
+): Promise<Omit<OpenedBuild, 'isResumed'>> => {
+  // Before the snapshot is taken: what Kafka has by now is in it.
+  const ranges = await reader.ranges(topicsOf(topology));
+  const missing = topicsOf(topology).find((topic) => !ranges.some((range) => range.topic === topic));
+  if (missing !== undefined)
+    throw new OperatorError(`There is no topic ${missing}`, {
+      remedy: 'Make the topics with millrace topics apply',
+    });
+  if (source === 'kafka') requireWholeTopics(ranges);
+  const kafkaStart = ranges.map(({ topic, partition, end }) => ({
+    topic,
+    partition,
+    offset: source === 'kafka' ? 0 : end,
+  }));
+  const places = kafkaStart.map((place) => ({ ...place, offset: 0 }));
+  const build = await database.transaction(async (tx) => {
+    const definitionVersion = topology.version;
+    const begun = await insertBuild(tx, {
+      projection: topology.name,
+      definitionVersion,
+      source,
+      program,
+      kafkaStart,
+    });
+    await createShadow(
+      tx,
+      schemaOf(begun),
+      modelTablesOf(topology).map(({ table }) => table),
+    );
+    await setPositions(tx, begun, places);
+    return begun;
+  });
+  return { build, places };
+};
+
+const requireWholeTopics = (
+  ranges: readonly { readonly topic: string; readonly partition: number; readonly start: number }[],
+): void => {
+  const eaten = ranges.find(({ start }) => start > 0);
+  if (!eaten) return;
+  throw new OperatorError(
+    `Kafka has lost the beginning: ${placeText(eaten)} starts at ${eaten.start}, retention has taken what was before`,
+    { remedy: 'Rebuild with --from journal, which has everything' },
+  );
+};

@@ -1,0 +1,233 @@
+import { OperatorError } from '../operator-error.ts';
+import type { DerivedEvent, StateStore } from '../streams/ports.ts';
+import type { Place } from '../streams/record.ts';
+import { type Topology, topicsOf } from '../streams/topology.ts';
+import { type LiveBuild, openLiveBuild } from '../streams-postgres/builds/live-build.ts';
+import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
+import { type Build, listBuilds, type RebuildSource, schemaOf } from './build.ts';
+import { type Follower, whileFollowing } from './catch-up.ts';
+import { type Comparison, compareModels } from './compare-models.ts';
+import { dropBuild } from './drop-build.ts';
+import { executeAll } from './execute-ddl.ts';
+import { holdLive } from './hold-live.ts';
+import { eventTypesOf } from './journal-kinds.ts';
+import { modelTablesOf, whyNotRebuildable } from './model-tables.ts';
+import { oneRebuildAtATime } from './one-rebuild.ts';
+import { openBuild } from './open-build.ts';
+import type { RebuildPorts } from './rebuild-ports.ts';
+import { countHeldBack } from './relay-position.ts';
+import { replayJournal } from './replay-journal.ts';
+import { retrySwap } from './retry-swap.ts';
+import { SetAside } from './run-build.ts';
+import { swapBuilds } from './swap-builds.ts';
+
+export interface RebuildOptions {
+  readonly from: RebuildSource;
+  readonly dryRun: boolean;
+  readonly keepOld: boolean;
+  readonly acceptDifferences: boolean;
+}
+
+export interface RebuildReport {
+  readonly projection: string;
+  /** `stopped`: there are differences, and the live model is as it was. `tried`: a dry run. */
+  readonly outcome: 'swapped' | 'stopped' | 'tried';
+  readonly from: RebuildSource;
+  readonly build: number;
+  readonly replaces: number;
+  readonly isResumed: boolean;
+  readonly events: number;
+  readonly seconds: number;
+  /** Of those, for the journal; 0 where there was nothing left of it to read. */
+  readonly replaySeconds: number;
+  /** Null where another version of the definition is live: it is not meant to be the same. */
+  readonly comparison: Comparison | null;
+  /** Records that could not be applied, as the live projection has set some aside. */
+  readonly setAside: { readonly count: number; readonly shown: readonly string[] };
+  /** Events that did not get to Kafka: the rebuilt model has them, the live one cannot. */
+  readonly heldBack: number;
+}
+
+interface Rebuild {
+  readonly topology: Topology;
+  readonly options: RebuildOptions;
+  readonly live: LiveBuild;
+  readonly build: Build;
+  readonly isResumed: boolean;
+  readonly places: readonly Place[];
+  readonly store: StateStore;
+  readonly setAside: SetAside;
+  readonly onEvents: (count: number) => void;
+}
+
+/** Fills another build of a projection beside the live one, proves that it is the same, and lets it take its place. */
+export const rebuildProjection = (
+  ports: RebuildPorts,
+  topology: Topology,
+  options: RebuildOptions,
+): Promise<RebuildReport> => {
+  requireRebuildable(topology);
+  return oneRebuildAtATime(ports.database, topology.name, () => rebuild(ports, topology, options));
+};
+
+export const requireRebuildable = (topology: Topology): void => {
+  const reason = whyNotRebuildable(topology);
+  if (reason) throw new OperatorError(reason, { remedy: 'There is nothing to rebuild', exitCode: 2 });
+};
+
+const rebuild = async (
+  ports: RebuildPorts,
+  topology: Topology,
+  options: RebuildOptions,
+): Promise<RebuildReport> => {
+  const { database } = ports;
+  const startedMs = performance.now();
+  let events = 0;
+  const live = await openLiveBuild(database, topology);
+  const { build, isResumed, places } = await openBuild(ports, topology, options.from);
+  const shadow = ports.openBuild(schemaOf(build));
+  const store = createPostgresStateStore({ database: shadow, appendDerived: refuseDerived });
+  const setAside = new SetAside(database, build);
+  const onEvents = (count: number): void => {
+    events += count;
+  };
+  // What is kept under the version of the build is what this topology is about, whatever the definition's is.
+  const own = { ...topology, version: build.version };
+  try {
+    const started = { topology: own, options, live, build, isResumed, places, store, setAside, onEvents };
+    const filled = build.phase === 'replay' ? await replayJournal(ports, started) : build;
+    const replaySeconds = build.phase === 'replay' ? secondsSince(startedMs) : 0;
+    const { outcome, comparison } = await proveAndSwap(
+      ports,
+      { ...started, build: filled },
+      topology.version,
+    );
+    if (outcome !== 'swapped') await dropBuild(database, build);
+    else if (!options.keepOld) await dropRetired(ports, topology.name, live.version);
+    return {
+      projection: topology.name,
+      outcome,
+      from: options.from,
+      build: build.version,
+      replaces: live.version,
+      isResumed,
+      events,
+      seconds: secondsSince(startedMs),
+      replaySeconds,
+      comparison,
+      setAside: { count: setAside.count, shown: setAside.shown },
+      heldBack: await countHeldBack(database, eventTypesOf(topicsOf(topology), ports.physicalTopic)),
+    };
+  } catch (error) {
+    // Who breaks off wants nothing left. Whatever else went wrong, the next rebuild goes on from here.
+    if (ports.signal.aborted) await dropBuild(database, build);
+    throw error;
+  } finally {
+    await shadow.close();
+  }
+};
+
+const secondsSince = (startedMs: number): number => (performance.now() - startedMs) / 1000;
+
+export const refuseDerived = async (_tx: unknown, events: readonly DerivedEvent[]): Promise<void> => {
+  if (events.length > 0) throw new Error('A rebuild derives no events');
+};
+
+const dropRetired = async ({ database }: RebuildPorts, projection: string, kept: number): Promise<void> => {
+  const builds = await listBuilds(database, projection);
+  for (const build of builds)
+    if (build.status === 'retired' && build.version !== kept) await dropBuild(database, build);
+};
+
+type Proven = Pick<RebuildReport, 'outcome' | 'comparison'>;
+
+const proveAndSwap = (ports: RebuildPorts, rebuilt: Rebuild, definitionVersion: number): Promise<Proven> => {
+  const { live, build, options } = rebuilt;
+  const isSameDefinition = live.definitionVersion === definitionVersion;
+  const followed = isSameDefinition ? { projection: build.projection, version: live.version } : undefined;
+  return whileFollowing(ports, { ...rebuilt, live: followed }, async (follower) => {
+    await follower.comeClose();
+    await analyze(ports, rebuilt);
+    const comparison = isSameDefinition ? await compare(ports, rebuilt, follower) : null;
+    const isFaultless = (comparison?.differences ?? 0) === 0 && rebuilt.setAside.count === 0;
+    if (options.dryRun) return { outcome: 'tried', comparison };
+    if (!isFaultless && !options.acceptDifferences) return { outcome: 'stopped', comparison };
+    await swapWhenPossible(ports, rebuilt, follower, comparison);
+    return { outcome: 'swapped', comparison };
+  });
+};
+
+/** Tables that were just filled have no statistics: the first queries after the swap would be planned blindly. */
+const analyze = ({ database }: RebuildPorts, { topology, build }: Rebuild): Promise<void> =>
+  executeAll(
+    database,
+    modelTablesOf(topology).map(({ table }) => `analyze ${schemaOf(build)}.${table}`),
+  );
+
+const snapshotStatement = {
+  name: 'snapshot-of-comparison',
+  text: 'set transaction isolation level repeatable read',
+};
+const firstLookStatement = { name: 'first-look-of-comparison', text: 'select pg_current_snapshot()' };
+
+/**
+ * Both models are at the same position for the moment in which a snapshot is taken; then the live one goes on, and the
+ * snapshot is compared at leisure.
+ */
+const compare = async (
+  { database, onProgress }: RebuildPorts,
+  { topology, build, live }: Rebuild,
+  follower: Follower,
+): Promise<Comparison> => {
+  const { projection } = build;
+  onProgress({ projection, doing: 'comparing', events: 0 });
+  const looked = Promise.withResolvers<void>();
+  let comparing: Promise<Comparison> | undefined;
+  await holdLive(database, { projection, version: live.version }, async (_tx, positions) => {
+    await follower.advanceTo(positions);
+    comparing = database.transaction(async (tx) => {
+      await tx.execute(snapshotStatement);
+      await tx.execute(firstLookStatement);
+      looked.resolve();
+      return compareModels(tx, modelTablesOf(topology), schemaOf(build));
+    });
+    await Promise.race([looked.promise, comparing]);
+  });
+  if (!comparing) throw new Error('Nothing was compared');
+  return comparing;
+};
+
+const swapWhenPossible = async (
+  ports: RebuildPorts,
+  rebuilt: Rebuild,
+  follower: Follower,
+  comparison: Comparison | null,
+): Promise<void> => {
+  const { projection, version } = rebuilt.build;
+  const audit = {
+    who: ports.who,
+    action: 'projections.swap' as const,
+    target: {
+      projection,
+      build: version,
+      replaces: rebuilt.live.version,
+      from: rebuilt.build.source,
+      rowsCompared: comparison?.rows ?? null,
+      differences: comparison?.differences ?? null,
+      setAside: rebuilt.setAside.count,
+    },
+  };
+  await retrySwap(ports, projection, async () => {
+    await follower.comeClose();
+    await holdLive(ports.database, { projection, version: rebuilt.live.version }, async (tx, positions) => {
+      if (comparison) await follower.advanceTo(positions);
+      await swapBuilds(tx, {
+        projection,
+        liveVersion: rebuilt.live.version,
+        build: rebuilt.build,
+        tables: modelTablesOf(rebuilt.topology).map(({ table }) => table),
+        audit,
+      });
+    });
+  });
+};

@@ -1,0 +1,43 @@
+import type { SqlRunner } from '../postgres/database.ts';
+
+// Rows that a snapshot has and the relay has not passed. What it could not send counts as passed: it is held elsewhere.
+const statement = {
+  name: 'relay-has-passed',
+  text: `
+    select exists (
+      select from outbox_position p
+      cross join lateral (
+        select from outbox o
+        where o.tx_id >= pg_snapshot_xmin(p.from_snapshot) and pg_visible_in_snapshot(o.tx_id, $1::pg_snapshot)
+          and p.shard = outbox_shard(o.partition_key, p.shards)
+          and not pg_visible_in_snapshot(o.tx_id, p.from_snapshot)
+          and not (pg_visible_in_snapshot(o.tx_id, p.to_snapshot) and o.id <= p.last_id)
+        limit 1) unsent
+    ) as "isBehind",
+    (select string_agg(format('%s %s %s', from_snapshot, to_snapshot, last_id), ',' order by shard) from outbox_position)
+      as position`,
+};
+
+export interface RelayProgress {
+  /** Whether something that is visible in the snapshot has not been handed to Kafka. */
+  readonly isBehind: boolean;
+  /** Another text as soon as the relay has come further. */
+  readonly position: string;
+}
+
+export const readRelayProgress = async (db: SqlRunner, snapshot: string): Promise<RelayProgress> => {
+  const [row] = await db.execute<RelayProgress>(statement, [snapshot]);
+  if (!row) throw new Error('The relay has no position');
+  return row;
+};
+
+const heldStatement = {
+  name: 'count-held-for-rebuild',
+  text: 'select count(*) as held from outbox_failed where event_type = any ($1::text[])',
+};
+
+/** Events of these types that the journal has and Kafka has not: the live model cannot know them. */
+export const countHeldBack = async (db: SqlRunner, eventTypes: readonly string[]): Promise<number> => {
+  const [row] = await db.execute<{ held: number }>(heldStatement, [eventTypes]);
+  return row?.held ?? 0;
+};

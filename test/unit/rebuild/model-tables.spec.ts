@@ -1,0 +1,37 @@
+import { expect } from 'chai';
+import { projections } from '../../../src/app/projections.ts';
+import { modelTablesOf, whyNotRebuildable } from '../../../src/rebuild/model-tables.ts';
+import { topology } from '../../../src/streams/topology.ts';
+
+const onFailure = { retries: 0, backoffMs: 1, afterRetries: 'skip-record' } as const;
+
+describe('the tables of a read model', () => {
+  const all = projections({ topics: { prefix: '' } });
+
+  it('are those that its topology fills, with what tells rows apart', () => {
+    const found = all.flatMap((one) =>
+      modelTablesOf(one).map(({ table, keys }) => [one.name, table, ...keys]),
+    );
+    expect(found).to.deep.equal([
+      ['product-statistic', 'product_statistic', 'product_id'],
+      ['product-trend', 'product_trend', 'window_start', 'product_id'],
+      ['order-view', 'order_view', 'order_id'],
+      ['stock-level', 'stock_level', 'product_id'],
+    ]);
+  });
+
+  it('are all that can be rebuilt', () => {
+    const reasons = all.map((one) => whyNotRebuildable(one)).filter((reason) => reason !== undefined);
+    expect(reasons).to.deep.equal(['product-cache keeps no read model in the database']);
+  });
+
+  it('cannot be rebuilt where events are derived from events', () => {
+    const table = { table: 'counted', keyColumn: 'id', columns: ['n'] } as const;
+    const deriving = topology({ name: 'deriving', version: 1, onFailure }, (t) => {
+      const stream = t.stream<string>({ topic: 'a' });
+      stream.groupByKey().count(table, 'n', { action: 'COUNTED' });
+      stream.to({ name: 'b' }, (value) => value);
+    });
+    expect(whyNotRebuildable(deriving)).to.match(/derives events/);
+  });
+});
