@@ -202,7 +202,7 @@ describe('the proof of a rebuild', function () {
     const observer = { applied: () => {}, deadLettered: () => {}, fenced: () => {}, waiting: () => {} };
     const projector = await startProjector({
       adapters,
-      redisUrl: undefined,
+      cache: { forget: async () => {} },
       config,
       observer,
       log: silentLog(),

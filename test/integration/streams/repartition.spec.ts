@@ -84,7 +84,7 @@ describe('a stream on its way to another key', function () {
     const adapters = openAdapters(space.config, space.endpoints, silentLog());
     const projector = await startProjector({
       adapters,
-      redisUrl: undefined,
+      cache: { forget: async () => {} },
       config: space.config,
       observer: measureStreams(createMetricRegistry()),
       log: silentLog(),
