@@ -10,8 +10,11 @@ import type { ApiOptions } from '../http/api.ts';
 import { createAnnouncer } from '../journal/announce-events.ts';
 import { purgeAnswers } from '../journal/idempotency-keys.ts';
 import { createWriterSchemas } from '../journal/writer-schemas.ts';
+import { createLiveUpdates, type LiveObserver } from '../live/live-updates.ts';
+import { changesChannel } from '../live/read-changes.ts';
 import { createOutboxAdmin } from '../outbox-admin/outbox-admin.ts';
 import type { Database } from '../postgres/database.ts';
+import { listenTo } from '../postgres/listen.ts';
 import { type CachedProductsOptions, createCachedProducts } from '../product-cache/cached-products.ts';
 import type { ProductCache } from '../product-cache/product-cache.ts';
 import { createQueries } from '../read-model/queries.ts';
@@ -41,6 +44,8 @@ export const startApi = (options: {
   cacheObserver: CachedProductsOptions['observer'];
   config: Config;
   log: Logger;
+  databaseUrl: string;
+  liveObserver: LiveObserver;
   wakeRelay: () => void;
 }): Api => {
   const { config, log, wakeRelay } = options;
@@ -69,12 +74,27 @@ export const startApi = (options: {
     patienceMs: cachePatienceMs,
     observer: options.cacheObserver,
   });
+  const live = createLiveUpdates({
+    database,
+    listen: (onNews) =>
+      listenTo({
+        url: options.databaseUrl,
+        channel: changesChannel,
+        connectTimeoutMs: config.database.connectTimeoutMs,
+        onNotify: () => onNews(),
+        log,
+      }),
+    settings: config.live,
+    observer: options.liveObserver,
+    log: log.child({ part: 'live' }),
+  });
   const stopPurging = purgeAnswersNowAndThen(database, config, log);
   return {
     options: {
       commands: createCommands(executor, { newId: randomUUID, newEventId: uuidv7 }),
       queries: { ...queries, getProduct },
       histories: createHistories(database, schemas),
+      live,
       outbox: createOutboxAdmin(database),
       relay: createRelayAdmin(database, config.relay),
       deadLetters: deadLetterAdminOf(options.adapters, config),
@@ -85,6 +105,7 @@ export const startApi = (options: {
     },
     stop: async () => {
       stopPurging();
+      await live.close();
       await executor.drained();
     },
   };

@@ -7,6 +7,7 @@ import type { HealthChecks } from '../http/routes/health.ts';
 import { buildServer } from '../http/server.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
 import { measureHttp } from '../metrics/http-metrics.ts';
+import { measureLive } from '../metrics/live-metrics.ts';
 import { createMetricRegistry } from '../metrics/metric-registry.ts';
 import { measureOutbox } from '../metrics/outbox-metrics.ts';
 import { measureProcess } from '../metrics/process-metrics.ts';
@@ -105,6 +106,8 @@ export const startApp = async (options: {
         access,
         cache,
         cacheObserver: measureProductCache(metrics),
+        databaseUrl: endpoints.databaseUrl,
+        liveObserver: measureLive(metrics),
         config,
         log,
         wakeRelay: () => relay?.wake(),

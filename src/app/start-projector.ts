@@ -4,7 +4,10 @@ import { appendDerived } from '../journal/append-derived.ts';
 import { createDeadLetterTopics } from '../kafka/dead-letter-topic.ts';
 import { createRecordProducer } from '../kafka/record-producer.ts';
 import { createRecordSource } from '../kafka/record-source.ts';
+import { toldTables } from '../live/live-message.ts';
+import { changesChannel } from '../live/read-changes.ts';
 import { OperatorError } from '../operator-error.ts';
+import { createChannelAnnouncer } from '../postgres/announcer.ts';
 import type { ForgetsProducts } from '../projections/product-cache.ts';
 import { cataloguedEvent } from '../projections/rekeyed.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
@@ -14,6 +17,7 @@ import { type Topology, topicsOf } from '../streams/topology.ts';
 import { openLiveBuild } from '../streams-postgres/builds/live-build.ts';
 import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
 import { storeProjectionActions } from '../streams-postgres/store-projection-actions.ts';
+import { startForgettingChanges } from '../streams-postgres/upkeep/forget-changes.ts';
 import { startHandledUpkeep } from '../streams-postgres/upkeep/handled-upkeep.ts';
 import { requireHandledRetention } from '../streams-postgres/upkeep/require-handled-retention.ts';
 import type { Adapters } from './adapters.ts';
@@ -47,6 +51,11 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
   const upkeep = await startHandledUpkeep({ database, retentionMs: config.streams.handledRetentionMs, log });
   const producer = createRecordProducer(adapters.kafka, config.kafka);
   const builds = new Map<string, RunningBuild>();
+  const announcer = createChannelAnnouncer(database, {
+    channel: changesChannel,
+    intervalMs: config.live.announceIntervalMs,
+    log,
+  });
   const store = createPostgresStateStore({
     database,
     onReplaced: ({ name }) => builds.get(name)?.look(),
@@ -56,7 +65,9 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
         serviceName,
         events.map((derived) => ({ ...derived, event: cataloguedEvent(derived) })),
       ),
+    told: { tables: toldTables, onChanged: announcer.announce },
   });
+  const forgetting = startForgettingChanges({ database, retentionMs: config.live.retentionMs, log });
   const runBuild = async (topology: Topology): Promise<RunningTopology> => {
     await storeProjectionActions(database, topology, eventActionsOf(topology));
     return run({ ...options, log, topologies }, topology, store, producer);
@@ -75,7 +86,7 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
     failed: Promise.race(running.map(({ failed }) => failed)),
     stop: async () => {
       await Promise.all(running.map((topology) => topology.stop()));
-      await Promise.all([producer.close(), upkeep.stop()]);
+      await Promise.all([producer.close(), upkeep.stop(), forgetting.stop()]);
     },
   };
 };

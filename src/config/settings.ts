@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { authSettings, httpSettings, rateLimitsSettings } from './http-settings.ts';
+import { liveSettings } from './live-settings.ts';
 import { relaySettings } from './relay-settings.ts';
 import { integer, oneOf, oneOfNumbers, optionalBrokers, optionalUrl, type Setting, text } from './setting.ts';
 import { rebuildSettings, streamsSettings } from './streams-settings.ts';
@@ -309,6 +310,7 @@ export const settings = {
       describes: 'Products one process keeps without Redis',
     }),
   },
+  live: liveSettings,
   relay: relaySettings,
   metrics: {
     intervalMs: integer({

@@ -1,5 +1,6 @@
 import type { Commands } from '../commands/commands.ts';
 import type { DeadLetterAdmin } from '../dlq-admin/dlq-admin.ts';
+import type { LiveUpdates } from '../live/live-updates.ts';
 import type { OutboxAdmin } from '../outbox-admin/outbox-admin.ts';
 import type { Order } from '../read-model/order.ts';
 import type { Queries } from '../read-model/queries.ts';
@@ -19,6 +20,7 @@ export interface ApiPorts {
   readonly commands: Commands;
   readonly queries: Queries;
   readonly histories: Histories;
+  readonly live: LiveUpdates;
   readonly outbox: OutboxAdmin;
   readonly relay: RelayAdmin;
   readonly deadLetters: DeadLetterAdmin;

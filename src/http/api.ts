@@ -10,6 +10,7 @@ import { limitCommandRates, type RateLimits } from './rate-limits.ts';
 import { adminDeadLetterRoutes } from './routes/admin-dead-letters.ts';
 import { adminOutboxRoutes } from './routes/admin-outbox.ts';
 import { adminRelayRoutes } from './routes/admin-relay.ts';
+import { eventRoutes } from './routes/events.ts';
 import { likeRoutes } from './routes/likes.ts';
 import { orderQueryRoutes } from './routes/order-queries.ts';
 import { orderRoutes } from './routes/orders.ts';
@@ -23,7 +24,7 @@ export interface ApiOptions extends ApiPorts {
   readonly requireIfMatch: boolean;
 }
 
-/** Everything under /v1 and /admin. The hooks run in this order: who is it, may it, is it too much, is it a proper command. */
+/** Everything under /v1 and /admin, and the stream of events. The hooks run in this order: who is it, may it, is it too much, is it a proper command. */
 export const api = async (server: FastifyInstance, options: ApiOptions): Promise<void> => {
   const { authenticate, rateLimits, requireIfMatch, ...ports } = options;
   await server.register(rateLimit, { global: false });
@@ -39,6 +40,7 @@ export const api = async (server: FastifyInstance, options: ApiOptions): Promise
     orderRoutes,
     orderQueryRoutes,
     paymentRoutes,
+    eventRoutes,
     adminOutboxRoutes,
     adminRelayRoutes,
     adminDeadLetterRoutes,

@@ -9,6 +9,7 @@ export const tags = {
   Outbox: 'What did not get to Kafka, and what to do about it; for operators',
   Relay: 'The way from the outbox to Kafka; for operators',
   DeadLetters: 'What projections could not process, and what to do about it; for operators',
+  Live: 'What changes, as it changes',
   Health: 'For whoever runs this',
 } as const;
 
@@ -28,6 +29,8 @@ export interface Operation {
   readonly description?: string;
   readonly access: 'public' | 'shopper' | 'operator';
   readonly command?: CommandTraits;
+  /** The answer does not end: events go out as they come, and who comes back says which it heard last. */
+  readonly isStream?: true;
   /** Problems of its own, besides rejections and what every route can give. */
   readonly problems?: readonly ProblemName[];
   /** Headers of the good answer, with what they tell. */

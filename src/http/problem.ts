@@ -72,6 +72,17 @@ export const problemTable = {
     title: 'Too many wrong credentials from this address; wait as long as Retry-After says',
   },
 
+  'too-many-streams': {
+    status: 429,
+    title: 'You have as many streams of events open as one caller may',
+    headers: soon,
+  },
+  'streams-full': {
+    status: 503,
+    title: 'This process has as many streams of events open as it may; try again, or another',
+    headers: soon,
+  },
+
   // What is known already
   'idempotency-key-in-flight': {
     status: 409,

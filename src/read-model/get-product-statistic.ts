@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { SqlRunner } from '../postgres/database.ts';
 import { sql } from '../postgres/sql.ts';
 
-const ProductStatistic = z.strictObject({
+export const ProductStatistic = z.strictObject({
   productId: z.string(),
   likeCount: z.number().int(),
   salesCount: z.number().int(),
@@ -11,11 +11,12 @@ const ProductStatistic = z.strictObject({
 });
 export type ProductStatistic = z.infer<typeof ProductStatistic>;
 
+export const statisticColumns = sql.fragment`
+  product_id as "productId", like_count as "likeCount", sales_count as "salesCount", view_count as "viewCount",
+  updated_at as "updatedAt"`;
+
 export const getProductStatistic = (db: SqlRunner, productId: string): Promise<ProductStatistic | null> =>
   db.checked((slonik) =>
     slonik.maybeOne(sql.type(ProductStatistic)`
-      select product_id as "productId", like_count as "likeCount", sales_count as "salesCount",
-             view_count as "viewCount", updated_at as "updatedAt"
-      from product_statistic
-      where product_id = ${productId}`),
+      select ${statisticColumns} from product_statistic where product_id = ${productId}`),
   );

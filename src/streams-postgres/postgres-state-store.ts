@@ -15,6 +15,7 @@ import { createProjectionScopes, type ProjectionScopes } from './projection-scop
 import { asRefusedData } from './refused-data.ts';
 import { createRowStatements, type RowStatementsOf } from './row-table.ts';
 import { type Segment, storeHandled } from './store-handled.ts';
+import { tellChanges } from './tell-changes.ts';
 import { writeStates } from './write-states.ts';
 
 export interface PostgresStateStoreOptions {
@@ -23,6 +24,12 @@ export interface PostgresStateStoreOptions {
   readonly appendDerived: (tx: SqlRunner, events: readonly DerivedEvent[]) => Promise<void>;
   /** A batch came for a build that another one has replaced. */
   readonly onReplaced?: (projection: ProjectionId) => void;
+  /** Tables whose changes are told to whoever follows them. */
+  readonly told?: {
+    readonly tables: ReadonlySet<string>;
+    /** A batch that changed one of them was committed. */
+    readonly onChanged: () => void;
+  };
 }
 
 export const createPostgresStateStore = (options: PostgresStateStoreOptions): StateStore => {
@@ -43,9 +50,11 @@ export const createPostgresStateStore = (options: PostgresStateStoreOptions): St
       try {
         const numbered = await numberBatch(batch, scopes, kinds);
         const sinks = { ...options, addToTable, rowStatementsOf };
-        return await hopingForNewFacts(batch.projection, (factsAreNew) =>
+        const { hasTold, ...outcome } = await hopingForNewFacts(batch.projection, (factsAreNew) =>
           database.transaction((tx) => commitBatch(tx, numbered, { ...sinks, factsAreNew })),
         );
+        if (hasTold) options.told?.onChanged();
+        return outcome;
       } catch (error) {
         if (error instanceof Fenced) return { kind: 'fenced' };
         if (error instanceof BuildReplaced) options.onReplaced?.(batch.projection);
@@ -109,21 +118,29 @@ const createHope = () => {
   };
 };
 
-interface Sinks extends Pick<PostgresStateStoreOptions, 'appendDerived'> {
+interface Sinks extends Pick<PostgresStateStoreOptions, 'appendDerived' | 'told'> {
   readonly addToTable: AddToTable;
   readonly rowStatementsOf: RowStatementsOf;
   readonly factsAreNew: boolean;
 }
 
 /** The checkpoints first: their locks keep a second holder of a place waiting, and then tell it that it is late. */
-const commitBatch = async (tx: SqlRunner, batch: NumberedBatch, sinks: Sinks): Promise<CommitOutcome> => {
+const commitBatch = async (
+  tx: SqlRunner,
+  batch: NumberedBatch,
+  sinks: Sinks,
+): Promise<CommitOutcome & { readonly hasTold: boolean }> => {
   const { projection } = batch;
   if (!(await moveCheckpoints(tx, projection, batch.moves))) throw new Fenced();
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
   await storeHandled(tx, batch.segments);
   const newFacts = await markFacts(tx, batch.toldFacts, { areNew: sinks.factsAreNew });
-  for (const delta of foldCounters(batch.deltas, newFacts)) await sinks.addToTable(tx, delta);
+  const deltas = foldCounters(batch.deltas, newFacts);
+  for (const delta of deltas) await sinks.addToTable(tx, delta);
   await writeStates(tx, sinks.rowStatementsOf, projection, batch.states);
   if (batch.derived.length > 0) await sinks.appendDerived(tx, batch.derived);
-  return { kind: 'committed', knownFacts: batch.facts.length - newFacts.length };
+  const hasTold = sinks.told
+    ? await tellChanges(tx, sinks.told.tables, { deltas, states: batch.states })
+    : false;
+  return { kind: 'committed', knownFacts: batch.facts.length - newFacts.length, hasTold };
 };

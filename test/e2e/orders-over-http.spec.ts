@@ -127,7 +127,10 @@ describe('orders over HTTP', function () {
     const document = (await operator.get('/openapi.json')).body as unknown as OpenApiDocument;
     const expectDocumented = createDocumentCheck(document);
     const options = { authorization: `Bearer ${operatorKey}`, knownIds: [await newProduct(5)] };
-    const operations = operationsOf(document).filter(({ security }) => security.length > 0);
+    // A stream has no end to wait for.
+    const operations = operationsOf(document).filter(
+      ({ security, responses }) => security.length > 0 && !responses[200]?.content?.['text/event-stream'],
+    );
     expect(operations.length).to.be.at.least(12);
     for (const operation of operations) {
       const anything = fc.oneof(validRequest(operation, options), mutatedRequest(operation, options));

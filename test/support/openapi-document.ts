@@ -91,7 +91,7 @@ export const createDocumentCheck = (document: OpenApiDocument) => {
     }
     const schema = response.content[mediaType]?.schema;
     if (!schema) throw new Error(`The content type ${mediaType} is not documented: ${what}`);
-    const body = mediaType === 'text/plain' ? seen.body : JSON.parse(seen.body);
+    const body = mediaType.startsWith('text/') ? seen.body : JSON.parse(seen.body);
     if (!isAllowed(schema, body)) throw new Error(`The body is not as documented: ${what}`);
   };
 

@@ -41,10 +41,21 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   ],
   'product-cache': ['read-model'],
   'read-model': ['postgres', 'projections', 'streams'],
+  live: ['postgres', 'read-model'],
   auth: [],
-  http: ['auth', 'commands', 'dlq-admin', 'domain', 'journal', 'outbox-admin', 'read-model', 'relay-admin'],
+  http: [
+    'auth',
+    'commands',
+    'dlq-admin',
+    'domain',
+    'journal',
+    'live',
+    'outbox-admin',
+    'read-model',
+    'relay-admin',
+  ],
   // It implements the observers of the rooms it measures; those know nothing of it.
-  metrics: ['http', 'product-cache', 'relay', 'streams'],
+  metrics: ['http', 'live', 'product-cache', 'relay', 'streams'],
   infra: ['config'],
   app: ['*'],
   cli: [

@@ -52,8 +52,18 @@ const ifNoneMatch: HeaderParameter = {
   examples: ['"5"'],
 };
 
+const lastEventId: HeaderParameter = {
+  name: 'Last-Event-ID',
+  required: false,
+  pattern: '^[\\x21-\\x7e]{1,1500}$',
+  description:
+    'The id of the last event that the client has heard: what changed since then comes first, or a `reset` where that is not known any more',
+  examples: ['7501234567890123456-1024:1024:'],
+};
+
 export const headerParameters = (operation: Operation): readonly HeaderParameter[] => {
   if (operation.command)
     return operation.command.ifMatch === 'not-applicable' ? everyCommand : [...everyCommand, ifMatch];
+  if (operation.isStream) return [lastEventId];
   return isConditional(operation) ? [ifNoneMatch] : [];
 };

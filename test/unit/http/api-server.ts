@@ -11,12 +11,14 @@ import type { HttpObserver } from '../../../src/http/observe-requests.ts';
 import type { RateLimits } from '../../../src/http/rate-limits.ts';
 import type { Scrape } from '../../../src/http/routes/metrics.ts';
 import { buildServer } from '../../../src/http/server.ts';
+import type { LiveUpdates } from '../../../src/live/live-updates.ts';
 import type { OutboxAdmin } from '../../../src/outbox-admin/outbox-admin.ts';
 import type { Queries } from '../../../src/read-model/queries.ts';
 import type { RelayAdmin } from '../../../src/relay-admin/relay-admin.ts';
 import { createDocumentCheck, type OpenApiDocument, type Seen } from '../../support/openapi-document.ts';
 import { silentLog } from '../../support/silent-log.ts';
 import { goodDeadLetters } from './good-dead-letters.ts';
+import { goodLive } from './good-live.ts';
 import { goodOutbox } from './good-outbox.ts';
 import { goodHistories, goodQueries } from './good-queries.ts';
 import { goodRelay } from './good-relay.ts';
@@ -94,6 +96,7 @@ export interface TestApiOptions {
   readonly observer?: HttpObserver;
   readonly queries?: Partial<Queries>;
   readonly histories?: Partial<Histories>;
+  readonly live?: Partial<LiveUpdates>;
   readonly outbox?: Partial<OutboxAdmin>;
   readonly relay?: Partial<RelayAdmin>;
   readonly deadLetters?: Partial<DeadLetterAdmin>;
@@ -151,6 +154,7 @@ export const startTestApi = async (options: TestApiOptions = {}): Promise<TestAp
       commands,
       queries: { ...goodQueries, ...options.queries },
       histories: { ...goodHistories, ...options.histories },
+      live: { ...goodLive, ...options.live },
       outbox: { ...goodOutbox, ...options.outbox },
       relay: { ...goodRelay, ...options.relay },
       deadLetters: { ...goodDeadLetters, ...options.deadLetters },

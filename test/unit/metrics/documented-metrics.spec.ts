@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'chai';
 import { measureHttp } from '../../../src/metrics/http-metrics.ts';
+import { measureLive } from '../../../src/metrics/live-metrics.ts';
 import { createMetricRegistry } from '../../../src/metrics/metric-registry.ts';
 import { measureOutbox } from '../../../src/metrics/outbox-metrics.ts';
 import { measureProcess } from '../../../src/metrics/process-metrics.ts';
@@ -24,6 +25,7 @@ const registered = (): readonly string[] => {
   const metrics = createMetricRegistry();
   measureProcess(metrics);
   measureHttp(metrics);
+  measureLive(metrics);
   measureProductCache(metrics);
   measureStreams(metrics);
   measureRelay(metrics).sampleFrom(() => ({
