@@ -90,7 +90,7 @@ export const startScript = async (
   };
 };
 
-const authorization = `Bearer ${operatorKey}`;
+export const authorization = `Bearer ${operatorKey}`;
 
 export const command = async (url: string, path: string, body?: unknown): Promise<void> => {
   const response = await fetch(`${url}${path}`, {

@@ -6,6 +6,7 @@ import { createBoundedSet } from '../commands/bounded-set.ts';
 import { CommandExecutor } from '../commands/command-executor.ts';
 import { createCommands } from '../commands/commands.ts';
 import type { Config } from '../config/settings.ts';
+import type { WaitingRoomObserver } from '../consistency/waiting-room.ts';
 import type { ApiOptions } from '../http/api.ts';
 import { createAnnouncer } from '../journal/announce-events.ts';
 import { purgeAnswers } from '../journal/idempotency-keys.ts';
@@ -20,6 +21,7 @@ import type { ProductCache } from '../product-cache/product-cache.ts';
 import { createQueries } from '../read-model/queries.ts';
 import { createRelayAdmin } from '../relay-admin/relay-admin.ts';
 import type { Adapters } from './adapters.ts';
+import { consistencyOf } from './consistency.ts';
 import { deadLetterAdminOf } from './dead-letter-admin.ts';
 import { createHistories } from './histories.ts';
 import { serviceName } from './service-name.ts';
@@ -42,6 +44,7 @@ export const startApi = (options: {
   access: Access;
   cache: ProductCache;
   cacheObserver: CachedProductsOptions['observer'];
+  waitingObserver: WaitingRoomObserver;
   config: Config;
   log: Logger;
   databaseUrl: string;
@@ -93,6 +96,12 @@ export const startApi = (options: {
     options: {
       commands: createCommands(executor, { newId: randomUUID, newEventId: uuidv7 }),
       queries: { ...queries, getProduct },
+      consistency: consistencyOf({
+        database,
+        config,
+        observer: options.waitingObserver,
+        log: log.child({ part: 'queries' }),
+      }),
       histories: createHistories(database, schemas),
       live,
       outbox: createOutboxAdmin(database),

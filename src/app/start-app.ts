@@ -14,6 +14,7 @@ import { measureProcess } from '../metrics/process-metrics.ts';
 import { measureProductCache } from '../metrics/product-cache-metrics.ts';
 import { measureRelay } from '../metrics/relay-metrics.ts';
 import { measureStreams } from '../metrics/streams-metrics.ts';
+import { measureWaiting } from '../metrics/waiting-metrics.ts';
 import { readOutboxFigures } from '../relay/outbox-figures.ts';
 import { startStallWatch } from '../relay/stall/watch-stalls.ts';
 import { type Adapters, openAdapters } from './adapters.ts';
@@ -108,6 +109,7 @@ export const startApp = async (options: {
         cacheObserver: measureProductCache(metrics),
         databaseUrl: endpoints.databaseUrl,
         liveObserver: measureLive(metrics),
+        waitingObserver: measureWaiting(metrics),
         config,
         log,
         wakeRelay: () => relay?.wake(),

@@ -38,6 +38,8 @@ export type CommandOutcome<Answer> =
       readonly answer: Answer;
       /** True when an earlier request with the same key did it, and this is what it was answered. */
       readonly replayed: boolean;
+      /** Names its events, for queries that must show them. */
+      readonly consistencyToken: string;
     }
   | { readonly outcome: 'rejected'; readonly rejection: Rejection };
 

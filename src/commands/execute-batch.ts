@@ -1,4 +1,5 @@
 import { appendEvents, type KeyedAnswer, VersionConflict } from '../journal/append-events.ts';
+import { consistencyTokenOf } from '../journal/consistency-token.ts';
 import { findExistingStreams } from '../journal/find-existing-streams.ts';
 import { findAnswers } from '../journal/idempotency-keys.ts';
 import { loadStreams } from '../journal/load-streams.ts';
@@ -61,7 +62,12 @@ export const executeBatch = async (
     const stored = answered.get(submission.keyHash.toString('hex'));
     if (stored) {
       return stored.fingerprint.equals(submission.request.idempotency.fingerprint)
-        ? { outcome: 'accepted', answer: stored.answer, replayed: true }
+        ? {
+            outcome: 'accepted',
+            answer: stored.answer,
+            replayed: true,
+            consistencyToken: stored.consistencyToken ?? nothingToWaitFor,
+          }
         : rejected({ reason: 'idempotency-key-reused' });
     }
     try {
@@ -77,6 +83,9 @@ export const executeBatch = async (
   }
   return { results, appended: batch.events.length, snapshots: snapshotsOf(set) };
 };
+
+/** For an answer that was given before tokens were. */
+const nothingToWaitFor = consistencyTokenOf([]);
 
 /** Another process was faster with one of these streams, or with one of the keys. */
 export class BatchConflict extends VersionConflict {
@@ -122,9 +131,10 @@ class DecidedBatch {
     const sealed = decision.changes.flatMap((change) => this.#seal(change, request));
     for (const change of decision.changes) this.#set.apply(change);
     const answer = decision.answer(view);
+    const consistencyToken = consistencyTokenOf(sealed);
     this.events.push(...sealed);
-    this.answers.push({ keyHash, fingerprint: request.idempotency.fingerprint, answer });
-    return { outcome: 'accepted', answer, replayed: false };
+    this.answers.push({ keyHash, fingerprint: request.idempotency.fingerprint, answer, consistencyToken });
+    return { outcome: 'accepted', answer, replayed: false, consistencyToken };
   }
 
   #seal({ stream, events, firstEventId }: StreamChange, { context }: CommandRequest): readonly SealedEvent[] {

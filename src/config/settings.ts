@@ -190,6 +190,22 @@ export const settings = {
       describes: 'Time a request can be repeated and gets its first answer again',
     }),
   },
+  consistency: {
+    lookIntervalMs: integer({
+      variable: 'CONSISTENCY_LOOK_INTERVAL_MS',
+      fallback: 20,
+      min: 1,
+      max: 10_000,
+      describes: 'Time between two looks for events that queries with a token wait for, all of them together',
+    }),
+    waitersMax: integer({
+      variable: 'CONSISTENCY_WAITERS_MAX',
+      fallback: 10_000,
+      min: 1,
+      max: 1_000_000,
+      describes: 'Queries that may wait in one process before further ones are refused',
+    }),
+  },
   topics: {
     prefix: {
       ...text({

@@ -1,4 +1,5 @@
 import type { Commands } from '../commands/commands.ts';
+import type { Consistency } from '../consistency/consistency.ts';
 import type { DeadLetterAdmin } from '../dlq-admin/dlq-admin.ts';
 import type { LiveUpdates } from '../live/live-updates.ts';
 import type { OutboxAdmin } from '../outbox-admin/outbox-admin.ts';
@@ -19,6 +20,7 @@ export interface Histories {
 export interface ApiPorts {
   readonly commands: Commands;
   readonly queries: Queries;
+  readonly consistency: Consistency;
   readonly histories: Histories;
   readonly live: LiveUpdates;
   readonly outbox: OutboxAdmin;

@@ -5,6 +5,7 @@ import { controlAccess } from './access-control.ts';
 import type { ApiPorts } from './api-ports.ts';
 import { readCommandHeaders } from './command-request.ts';
 import { answerConditionally } from './conditional-answers.ts';
+import { readConsistently } from './consistent-reads.ts';
 import { createFailedLogins } from './failed-logins.ts';
 import { limitCommandRates, type RateLimits } from './rate-limits.ts';
 import { adminDeadLetterRoutes } from './routes/admin-dead-letters.ts';
@@ -24,7 +25,10 @@ export interface ApiOptions extends ApiPorts {
   readonly requireIfMatch: boolean;
 }
 
-/** Everything under /v1 and /admin, and the stream of events. The hooks run in this order: who is it, may it, is it too much, is it a proper command. */
+/**
+ * Everything under /v1 and /admin, and the stream of events. The hooks run in this order: who is it, may it, is it too much,
+ * is it a proper command, does it have to wait.
+ */
 export const api = async (server: FastifyInstance, options: ApiOptions): Promise<void> => {
   const { authenticate, rateLimits, requireIfMatch, ...ports } = options;
   await server.register(rateLimit, { global: false });
@@ -32,6 +36,7 @@ export const api = async (server: FastifyInstance, options: ApiOptions): Promise
   controlAccess(server, { authenticate, failedLogins });
   limitCommandRates(server, rateLimits);
   readCommandHeaders(server, { requireIfMatch });
+  readConsistently(server, ports.consistency);
   answerConditionally(server);
   for (const routes of [
     productRoutes,

@@ -111,10 +111,11 @@ export const sendOutcome = <Answer extends { readonly version: number }>(
   describe: (answer: Answer) => GoodAnswer,
 ): FastifyReply => {
   if (outcome.outcome === 'rejected') return sendProblem(reply, problemOf(outcome.rejection));
-  const { answer, replayed } = outcome;
+  const { answer, replayed, consistencyToken } = outcome;
   const { status, etag, location } = describe(answer);
   if (etag !== false) reply.header('etag', versionTag(answer.version));
   if (location !== undefined) reply.header('location', location);
+  reply.header('consistency-token', consistencyToken);
   if (replayed) reply.header('idempotent-replayed', 'true');
   return reply.code(status).send(answer);
 };

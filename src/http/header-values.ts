@@ -30,6 +30,14 @@ export const matchesAnyTag = (value: string | undefined, tag: string): boolean =
   value !== undefined &&
   (value.trim() === '*' || [...value.matchAll(tagsPattern)].some(([, given]) => given === tag));
 
+const waitPattern = /(?:^|,)\s*wait\s*=\s*"?(\d{1,6})"?\s*(?:[;,]|$)/i;
+
+/** Seconds, from RFC 7240's `Prefer: wait=5`; a preference that cannot be read is none. */
+export const parsePreferredWait = (value: HeaderValue): number | undefined => {
+  const seconds = waitPattern.exec(typeof value === 'string' ? value : (value ?? []).join(','))?.[1];
+  return seconds === undefined ? undefined : Number(seconds);
+};
+
 export const parseCorrelationId = (value: HeaderValue): string | undefined =>
   typeof value === 'string' && correlationIdPattern.test(value) ? value : undefined;
 

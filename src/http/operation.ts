@@ -1,4 +1,5 @@
 import type { Rejection } from '../commands/command.ts';
+import type { ModelName } from '../read-model/queries.ts';
 import type { ProblemName } from './problem.ts';
 
 export const tags = {
@@ -31,6 +32,8 @@ export interface Operation {
   readonly command?: CommandTraits;
   /** The answer does not end: events go out as they come, and who comes back says which it heard last. */
   readonly isStream?: true;
+  /** The models it reads: a query that brings a token waits for them. */
+  readonly reads?: readonly ModelName[];
   /** Problems of its own, besides rejections and what every route can give. */
   readonly problems?: readonly ProblemName[];
   /** Headers of the good answer, with what they tell. */
@@ -60,6 +63,7 @@ const everyCommand = [
   'unsupported-media-type',
   'conflict',
 ] as const;
+const withToken = ['consistency-token-invalid', 'not-caught-up'] as const;
 const anyInput = [
   'wrong-type',
   'field-missing',
@@ -77,12 +81,13 @@ export const problemsOf = (
   operation: Operation,
   takes: { numbers: boolean; lists: boolean },
 ): readonly ProblemName[] => {
-  const { access, command, problems = [] } = operation;
+  const { access, command, reads, problems = [] } = operation;
   return [
     ...new Set<ProblemName>([
       ...everywhere,
       ...(access === 'public' ? [] : [...withCredentials, ...anyInput]),
       ...(access === 'operator' ? ['role-insufficient' as const] : []),
+      ...(reads ? withToken : []),
       ...(takes.numbers ? numbers : []),
       ...(takes.lists ? lists : []),
       ...(command ? [...everyCommand, ...command.rejections, ...ifMatchProblems[command.ifMatch]] : []),

@@ -54,6 +54,7 @@ export const problemTable = {
   'if-match-invalid': { status: 400, title: 'If-Match takes one version in quotes, such as "5"' },
   'if-match-not-applicable': { status: 400, title: 'This path changes nothing that has a version yet' },
   'cursor-invalid': { status: 400, title: 'This cursor is not of this list in this order' },
+  'consistency-token-invalid': { status: 400, title: 'No command has answered with this Consistency-Token' },
   'not-found': { status: 404, title: 'There is nothing at this path' },
   'method-not-allowed': { status: 405, title: 'This path does not take this method' },
   'request-timeout': { status: 408, title: 'The request did not arrive in time' },
@@ -174,6 +175,19 @@ export const problemTable = {
   conflict: { status: 409, title: 'Too many changes at once; try again', headers: soon },
   internal: { status: 500, title: 'Something went wrong here' },
   unavailable: { status: 503, title: 'A part this needs cannot be reached now; try again', headers: soon },
+  'not-caught-up': {
+    status: 503,
+    title: 'What was asked for does not have the events of the token yet; try again',
+    members: {
+      model: Type.String({ description: 'The read model that is behind' }),
+      awaited: Type.Integer({ description: 'Events of the token that it must have' }),
+      missing: Type.Integer({ description: 'Those that it does not have' }),
+      reachedAt: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+        description: 'Time of the newest event it has seen',
+      }),
+    },
+    headers: soon,
+  },
   'shutting-down': { status: 503, title: 'This server is stopping; try again', headers: soon },
 } as const satisfies Readonly<Record<string, ProblemKind>>;
 

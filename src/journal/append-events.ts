@@ -13,6 +13,7 @@ export interface KeyedAnswer {
   readonly keyHash: Buffer;
   readonly fingerprint: Buffer;
   readonly answer: unknown;
+  readonly consistencyToken: string;
 }
 
 // One statement is one transaction without the round trips of begin and commit. Both parts happen or neither.
@@ -20,8 +21,8 @@ const statement = {
   name: 'append-events',
   text: `
     with answered as (
-      insert into idempotency_key (key_hash, fingerprint, answer)
-      select * from unnest($14::bytea[], $15::bytea[], $16::json[])
+      insert into idempotency_key (key_hash, fingerprint, answer, consistency_token)
+      select * from unnest($14::bytea[], $15::bytea[], $16::json[], $17::text[])
     )
     insert into outbox (event_id, event_type, source, aggregate_type, aggregate_id, aggregate_version,
                         partition_key, request_id, schema_fingerprint, payload, content_hash, traceparent, occurred_at)
@@ -56,6 +57,7 @@ export const appendEvents = async (
       answers.map(({ keyHash }) => keyHash),
       answers.map(({ fingerprint }) => fingerprint),
       answers.map(({ answer }) => JSON.stringify(answer)),
+      answers.map(({ consistencyToken }) => consistencyToken),
     ]);
   } catch (cause) {
     if (isLostRace(cause) || guardedBy.some((constraint) => isUniqueViolation(cause, constraint))) {

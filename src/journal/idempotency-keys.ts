@@ -4,6 +4,8 @@ import type { SqlRunner } from '../postgres/database.ts';
 export interface StoredAnswer {
   readonly fingerprint: Buffer;
   readonly answer: unknown;
+  /** Null for an answer that was given before tokens were. */
+  readonly consistencyToken: string | null;
 }
 
 /** A caller's key at a route, as one value that says nothing about either. */
@@ -13,7 +15,7 @@ export const hashKey = (claim: { scope: string; key: string }): Buffer =>
 const findStatement = {
   name: 'find-answers',
   text: `
-    select key_hash as "keyHash", fingerprint, answer,
+    select key_hash as "keyHash", fingerprint, answer, consistency_token as "consistencyToken",
            created_at < clock_timestamp() - $2 * interval '1 millisecond' as expired
     from idempotency_key where key_hash = any ($1::bytea[])`,
 };

@@ -9,6 +9,9 @@ import type { Order } from './order.ts';
 import type { Page } from './page.ts';
 import { type TrendQuestion, type Trends, topTrends } from './top-trends.ts';
 
+/** What queries read, by the name of the projection that makes it. */
+export type ModelName = 'product-statistic' | 'product-trend' | 'order-view' | 'stock-level';
+
 /** Everything that can be asked of the read side. */
 export interface Queries {
   /** `afresh`: from the model itself, whatever may be cached. */

@@ -134,7 +134,9 @@ describe('orders over HTTP', function () {
     expect(operations.length).to.be.at.least(12);
     for (const operation of operations) {
       const anything = fc.oneof(validRequest(operation, options), mutatedRequest(operation, options));
-      for (const { method, url, headers, body } of fc.sample(anything, 60)) {
+      for (const { method, url, headers: made, body } of fc.sample(anything, 60)) {
+        // A token that names events of nobody would be waited for in vain.
+        const { 'consistency-token': _, ...headers } = made;
         const sent = await sendRaw(operator.url, { method, url, headers, body });
         if (!sent) continue;
         expect(sent.statusCode, `${method} ${url}: ${sent.body}`).to.be.lessThan(500);

@@ -43,9 +43,11 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   'read-model': ['postgres', 'projections', 'streams'],
   live: ['postgres', 'read-model'],
   auth: [],
+  consistency: ['event-catalogue', 'journal'],
   http: [
     'auth',
     'commands',
+    'consistency',
     'dlq-admin',
     'domain',
     'journal',
@@ -55,7 +57,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
     'relay-admin',
   ],
   // It implements the observers of the rooms it measures; those know nothing of it.
-  metrics: ['http', 'live', 'product-cache', 'relay', 'streams'],
+  metrics: ['consistency', 'http', 'live', 'product-cache', 'relay', 'streams'],
   infra: ['config'],
   app: ['*'],
   cli: [

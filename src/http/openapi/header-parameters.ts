@@ -1,3 +1,4 @@
+import { consistencyTokenPattern } from '../../journal/consistency-token.ts';
 import { isConditional, type Operation } from '../operation.ts';
 
 /** A header as the document tells it; the code that reads it is in header-values.ts, and a test keeps the two together. */
@@ -61,9 +62,29 @@ const lastEventId: HeaderParameter = {
   examples: ['7501234567890123456-1024:1024:'],
 };
 
+const everyConsistentRead: readonly HeaderParameter[] = [
+  {
+    name: 'Consistency-Token',
+    required: false,
+    pattern: consistencyTokenPattern,
+    description: 'From the answer of a command: the query waits until it can show what that command did',
+    examples: ['1'],
+  },
+  {
+    name: 'Prefer',
+    required: false,
+    pattern: '^wait=[0-9]{1,6}$',
+    description: 'How many seconds it may wait for that; 5 unless told, and 30 at most',
+    examples: ['wait=10'],
+  },
+];
+
 export const headerParameters = (operation: Operation): readonly HeaderParameter[] => {
   if (operation.command)
     return operation.command.ifMatch === 'not-applicable' ? everyCommand : [...everyCommand, ifMatch];
   if (operation.isStream) return [lastEventId];
-  return isConditional(operation) ? [ifNoneMatch] : [];
+  return [
+    ...(isConditional(operation) ? [ifNoneMatch] : []),
+    ...(operation.reads ? everyConsistentRead : []),
+  ];
 };

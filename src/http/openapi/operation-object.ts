@@ -53,6 +53,7 @@ export const documentOperation = (entry: OperationObject, operation: Operation):
 const answerHeadersOf = ({ answerHeaders = {}, command }: Operation) => ({
   ...Object.fromEntries(Object.entries(answerHeaders).map(([name, text]) => [name, header(text)])),
   ...(command && {
+    'Consistency-Token': header('For queries that must show what this command did'),
     'Idempotent-Replayed': {
       description: 'There, and true, when an earlier request with the same key did it',
       schema: { type: 'string', const: 'true' },

@@ -22,6 +22,7 @@ const getOrder: Operation = {
   summary: 'One order',
   description: 'For its owner and for operators. What it was at an earlier time or version is for operators.',
   access: 'shopper',
+  reads: ['order-view'],
   problems: ['order-unknown', 'order-unknown-then', 'not-yours', 'role-insufficient'],
   answerHeaders: { ETag: 'Its version' },
 };
@@ -32,6 +33,7 @@ const getOrderEvents: Operation = {
   summary: 'What has happened to an order',
   description: 'For its owner and for operators.',
   access: 'shopper',
+  reads: ['order-view'],
   problems: ['order-unknown', 'not-yours'],
   answerHeaders: { ETag: 'Its version' },
 };
@@ -42,6 +44,7 @@ const listOrders: Operation = {
   summary: 'Orders by when they were placed',
   description: 'A shopper sees its own; an operator everybody’s, or those of one user.',
   access: 'shopper',
+  reads: ['order-view'],
   problems: ['not-yours', 'cursor-invalid'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };

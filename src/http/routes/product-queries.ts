@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { ApiPorts } from '../api-ports.ts';
+import { bringsToken } from '../consistent-reads.ts';
 import { versionTag } from '../header-values.ts';
 import { withIsoTimes } from '../iso-times.ts';
 import type { Operation } from '../operation.ts';
@@ -22,6 +23,7 @@ const getProduct: Operation = {
   summary: 'What a product is called, costs, and how much of it is left',
   description: 'It may come from a cache; with `Cache-Control: no-cache` it does not.',
   access: 'shopper',
+  reads: ['stock-level'],
   problems: ['product-unknown'],
   answerHeaders: { ETag: 'Its version' },
 };
@@ -31,6 +33,7 @@ const getStatistic: Operation = {
   tag: 'Products',
   summary: 'How often a product was liked, sold and seen',
   access: 'shopper',
+  reads: ['product-statistic'],
   problems: ['statistic-unknown'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };
@@ -41,6 +44,7 @@ const listProducts: Operation = {
   summary: 'Products by what is sold, liked or seen most',
   description: 'Counts move while one pages: a product may be met twice, or not at all.',
   access: 'shopper',
+  reads: ['product-statistic', 'stock-level'],
   problems: ['cursor-invalid'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };
@@ -50,6 +54,7 @@ const getTrends: Operation = {
   tag: 'Products',
   summary: 'What sells, is liked or is seen most now',
   access: 'shopper',
+  reads: ['product-trend'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };
 
@@ -64,7 +69,7 @@ export const productQueryRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (se
       schema: { params: ProductPath, querystring: NoQuery, response: { 200: ProductView } },
     },
     async (request, reply) => {
-      const afresh = wantsAfresh(request.headers['cache-control']);
+      const afresh = wantsAfresh(request.headers['cache-control']) || bringsToken(request);
       const product = await queries.getProduct(request.params.productId, { afresh });
       if (!product) return sendProblem(reply, problem('product-unknown', { detail: notYet }));
       return reply.header('etag', versionTag(product.version)).send(withIsoTimes(product));

@@ -208,12 +208,19 @@ describe('commands', function () {
       const answers = twins.filter(({ outcome }) => outcome === 'accepted').map(answerOf);
       expect(answers.length).to.be.at.least(1);
       expect(new Set(answers.map((answer) => JSON.stringify(answer))).size).to.equal(1);
+      const tokens = twins.flatMap((twin) => (twin.outcome === 'accepted' ? [twin.consistencyToken] : []));
+      expect(new Set(tokens).size).to.equal(1);
       const reasons = new Set(twins.map(reasonOf));
       expect(
         [...reasons].filter((reason) => !['accepted', 'idempotency-key-in-flight'].includes(reason)),
       ).to.deep.equal([]);
       const later = await createTestCommands(db).placeOrder(order, same());
-      expect(later).to.deep.equal({ outcome: 'accepted', answer: answers[0], replayed: true });
+      expect(later).to.deep.equal({
+        outcome: 'accepted',
+        answer: answers[0],
+        replayed: true,
+        consistencyToken: tokens[0],
+      });
       expect(await stockOf(productId)).to.equal(9);
     });
 

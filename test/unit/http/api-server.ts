@@ -5,6 +5,7 @@ import { createKeyRing } from '../../../src/auth/api-keys.ts';
 import { type Authenticate, createAuthenticator } from '../../../src/auth/authenticator.ts';
 import type { CommandOutcome, CommandRequest } from '../../../src/commands/command.ts';
 import type { Commands } from '../../../src/commands/commands.ts';
+import type { Consistency } from '../../../src/consistency/consistency.ts';
 import type { DeadLetterAdmin } from '../../../src/dlq-admin/dlq-admin.ts';
 import type { Histories } from '../../../src/http/api-ports.ts';
 import type { HttpObserver } from '../../../src/http/observe-requests.ts';
@@ -82,7 +83,7 @@ const goodAnswers: { readonly [Name in keyof Commands]: Awaited<ReturnType<Comma
 };
 
 function accepted<Answer>(answer: Answer): CommandOutcome<Answer> {
-  return { outcome: 'accepted', answer, replayed: false };
+  return { outcome: 'accepted', answer, replayed: false, consistencyToken: '1' };
 }
 
 export interface TestApiOptions {
@@ -95,6 +96,7 @@ export interface TestApiOptions {
   readonly scrape?: Scrape;
   readonly observer?: HttpObserver;
   readonly queries?: Partial<Queries>;
+  readonly consistency?: Partial<Consistency>;
   readonly histories?: Partial<Histories>;
   readonly live?: Partial<LiveUpdates>;
   readonly outbox?: Partial<OutboxAdmin>;
@@ -153,6 +155,7 @@ export const startTestApi = async (options: TestApiOptions = {}): Promise<TestAp
     api: {
       commands,
       queries: { ...goodQueries, ...options.queries },
+      consistency: { waitFor: async () => undefined, close: () => {}, ...options.consistency },
       histories: { ...goodHistories, ...options.histories },
       live: { ...goodLive, ...options.live },
       outbox: { ...goodOutbox, ...options.outbox },

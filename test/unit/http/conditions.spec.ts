@@ -124,12 +124,12 @@ describe('Idempotency-Key', () => {
 
   it('brings the first answer back and says so', async () => {
     const answer = { productId: 'p-1', version: 1 };
-    api.answerWith(async () => ({ outcome: 'accepted', answer, replayed: true }));
+    api.answerWith(async () => ({ outcome: 'accepted', answer, replayed: true, consistencyToken: '1' }));
     const response = await api.send({ method: 'POST', url: '/v1/products/p-1/views', as: 'alice' });
     expect(response.statusCode).to.equal(201);
     expect(response.headers['idempotent-replayed']).to.equal('true');
     expect(response.json).to.deep.equal(answer);
-    api.answerWith(async () => ({ outcome: 'accepted', answer, replayed: false }));
+    api.answerWith(async () => ({ outcome: 'accepted', answer, replayed: false, consistencyToken: '1' }));
     const first = await api.send({ method: 'POST', url: '/v1/products/p-1/views', as: 'alice' });
     expect(first.headers).not.to.have.property('idempotent-replayed');
   });

@@ -126,7 +126,7 @@ describe('OpenAPI document', () => {
       method: 'POST',
       url: '/v1/products/p-1/views',
       statusCode: 201,
-      headers: { 'x-request-id': 'r', 'content-type': 'application/json' },
+      headers: { 'x-request-id': 'r', 'consistency-token': '1', 'content-type': 'application/json' },
       body: '{"productId":"p-1","version":1}',
     };
     expect(() => expectDocumented(good)).not.to.throw();

@@ -9,6 +9,7 @@ import { measureProcess } from '../../../src/metrics/process-metrics.ts';
 import { measureProductCache } from '../../../src/metrics/product-cache-metrics.ts';
 import { measureRelay } from '../../../src/metrics/relay-metrics.ts';
 import { measureStreams } from '../../../src/metrics/streams-metrics.ts';
+import { measureWaiting } from '../../../src/metrics/waiting-metrics.ts';
 import { projectRoot } from '../../../src/project-root.ts';
 
 const document = readFileSync(join(projectRoot, 'docs', 'metrics.md'), 'utf8');
@@ -28,6 +29,7 @@ const registered = (): readonly string[] => {
   measureLive(metrics);
   measureProductCache(metrics);
   measureStreams(metrics);
+  measureWaiting(metrics);
   measureRelay(metrics).sampleFrom(() => ({
     circuit: 'closed',
     deadLetters: { stored: 0, backedUp: 0, onlyAlerted: 0 },
