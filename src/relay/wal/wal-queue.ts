@@ -100,12 +100,19 @@ export class WalQueue {
 
   /** The first rows, or the first behind a position; they stay until they are settled. */
   peek(rowsMax: number, behind?: WalPosition): readonly QueuedRow[] {
-    let start = this.#head;
-    if (behind) {
-      const isBehind = ({ position }: QueuedRow): boolean => isAfter(position, behind);
-      while (start < this.#entries.length && !isBehind(this.#entries[start] as QueuedRow)) start += 1;
-    }
+    const start = behind ? this.#firstBehind(behind) : this.#head;
     return this.#entries.slice(start, start + rowsMax);
+  }
+
+  #firstBehind(position: WalPosition): number {
+    let [low, high] = [this.#head, this.#entries.length];
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      const entry = this.#entries[middle];
+      if (entry && isAfter(entry.position, position)) high = middle;
+      else low = middle + 1;
+    }
+    return low;
   }
 
   /** Passes every row up to the position, those too that are still to come a second time. */

@@ -133,11 +133,10 @@ describe('OpenAPI document', () => {
     expect(() => expectDocumented({ ...good, statusCode: 200 })).to.throw(/not documented/);
     expect(() => expectDocumented({ ...good, body: '{"productId":"p-1"}' })).to.throw(/not as documented/);
     expect(() =>
-      expectDocumented({ ...good, headers: { 'x-request-id': 'r', 'content-type': 'text/html' } }),
+      expectDocumented({ ...good, headers: { ...good.headers, 'content-type': 'text/html' } }),
     ).to.throw(/not documented/);
-    expect(() => expectDocumented({ ...good, headers: { 'content-type': 'application/json' } })).to.throw(
-      /x-request-id/,
-    );
+    const { 'x-request-id': _, ...withoutId } = good.headers;
+    expect(() => expectDocumented({ ...good, headers: withoutId })).to.throw(/x-request-id/);
     const problem = {
       ...good,
       statusCode: 404,

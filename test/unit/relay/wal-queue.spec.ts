@@ -44,6 +44,18 @@ describe('WAL queue', () => {
     expect([queue.confirmed, ids(queue)]).to.deep.equal([15n, []]);
   });
 
+  it('shows what lies behind a position before that is settled', () => {
+    const queue = queueFrom();
+    transaction(queue, { lsn: 10n, ids: [1, 2] });
+    transaction(queue, { lsn: 20n, ids: [3, 4] });
+    queue.settle({ lsn: 10n, rows: 1 });
+    const behind = (lsn: bigint, rows: number) => queue.peek(2, { lsn, rows }).map(({ row: { id } }) => id);
+    expect(behind(5n, 0)).to.deep.equal([2, 3]);
+    expect(behind(10n, 2)).to.deep.equal([3, 4]);
+    expect(behind(20n, 1)).to.deep.equal([4]);
+    expect(behind(20n, 2)).to.deep.equal([]);
+  });
+
   it('does not confirm a transaction whose end it has not seen', () => {
     const queue = queueFrom();
     queue.begin(10n);
