@@ -173,7 +173,7 @@ const fromTheJournal = async (endpoints: Endpoints, pids: ServerPids): Promise<v
     output += data.toString();
   });
   const watching = watch(child, (pid) => {
-    [cpu, memory] = [cpuSecondsOf(pid), peakMemoryMbOf(pid)];
+    [cpu, memory] = [Math.max(cpu, cpuSecondsOf(pid)), Math.max(memory, peakMemoryMbOf(pid))];
   });
   const [code] = (await once(child, 'exit')) as [number];
   await watching;

@@ -2,10 +2,11 @@ import type { Logger } from 'pino';
 import type { Config } from '../config/settings.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
 import { connectTopicReader } from '../kafka/topic-reader.ts';
-import { type Database, openDatabase } from '../postgres/database.ts';
+import { openDatabase } from '../postgres/database.ts';
 import type { RebuildPorts, RebuildProgress } from '../rebuild/rebuild-ports.ts';
 import { type RebuildOptions, type RebuildReport, rebuildProjection } from '../rebuild/rebuild-projection.ts';
 import { type RollbackReport, rollBack } from '../rebuild/roll-back.ts';
+import { openStoreInWorker } from '../rebuild/store-in-worker.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
 import type { Topology } from '../streams/topology.ts';
 import { physicalTopic } from '../topics/topic-plan.ts';
@@ -31,30 +32,37 @@ export interface RebuildToolsOptions {
 /** Connections for one rebuild: one for its lock, one to hold the live model, one to compare, the rest to write. */
 const poolSizeMax = 6;
 
+/**
+ * A server that crashes may forget the last pages of a build, each with its checkpoint: it goes on before them. The swap is
+ * flushed like anything else, and everything before it with it.
+ */
+const settingsFor = (schema: string) => ({ search_path: `${schema},public`, synchronous_commit: 'off' });
+
 /** The operator's tools for read models, over connections of their own: they compare whole tables in one statement. */
 export const rebuildToolsOf = (options: RebuildToolsOptions): RebuildTools => {
   const { adapters, endpoints, config, log } = options;
-  const open = (searchPath?: readonly string[]): Database =>
-    openDatabase({
-      url: endpoints.databaseUrl,
-      applicationName: `${serviceName}-rebuild`,
-      poolSizeMax,
-      connectTimeoutMs: config.database.connectTimeoutMs,
-      statementTimeoutMs: 0,
-      idleTransactionTimeoutMs: config.database.idleTransactionTimeoutMs,
-      ...(searchPath && { searchPath }),
+  const databaseOptions = {
+    url: endpoints.databaseUrl,
+    applicationName: `${serviceName}-rebuild`,
+    poolSizeMax,
+    connectTimeoutMs: config.database.connectTimeoutMs,
+    statementTimeoutMs: 0,
+    idleTransactionTimeoutMs: config.database.idleTransactionTimeoutMs,
+  };
+
+  const withPorts = async <T>(routine: (ports: RebuildPorts) => Promise<T>): Promise<T> => {
+    const database = openDatabase({
+      ...databaseOptions,
       onIdleError: (error) =>
         log.debug({ err: error }, 'An idle database connection broke; the pool opens another'),
     });
-
-  const withPorts = async <T>(routine: (ports: RebuildPorts) => Promise<T>): Promise<T> => {
-    const database = open();
     try {
       const reader = await connectTopicReader(adapters.kafka);
       try {
         return await routine({
           database,
-          openBuild: (schema) => open([schema, 'public']),
+          openStore: (schema) =>
+            openStoreInWorker({ ...databaseOptions, serverSettings: settingsFor(schema) }),
           reader,
           decoder: createEnvelopeDecoder(adapters.registry),
           physicalTopic: (name) => physicalTopic(config.topics.prefix, name),

@@ -87,7 +87,7 @@ export const streamsSettings = {
 export const rebuildSettings = {
   pageRecordsMax: integer({
     variable: 'REBUILD_PAGE_RECORDS_MAX',
-    fallback: 10_000,
+    fallback: 20_000,
     min: 1,
     max: 100_000,
     describes: 'Events of the journal that a rebuild folds into one transaction',

@@ -40,8 +40,8 @@ export interface DatabaseOptions {
   readonly statementTimeoutMs: number;
   /** A process that sleeps in mid-transaction must not keep its locks: others wait for them. */
   readonly idleTransactionTimeoutMs: number;
-  /** Where names of tables are looked for first, instead of the server's own rule. */
-  readonly searchPath?: readonly string[];
+  /** Settings of the server for these connections. */
+  readonly serverSettings?: Readonly<Record<string, string>>;
   /** Called for a connection that breaks while nobody uses it; the pool replaces it by itself. */
   readonly onIdleError: (error: Error) => void;
 }
@@ -79,7 +79,10 @@ const openPool = (options: DatabaseOptions, settings: string): pg.Pool => {
     statement_timeout: options.statementTimeoutMs,
     idle_in_transaction_session_timeout: options.idleTransactionTimeoutMs,
     types: { getTypeParser: typeParser },
-    options: options.searchPath ? `${settings} -c search_path=${options.searchPath.join(',')}` : settings,
+    options: [
+      settings,
+      ...Object.entries(options.serverSettings ?? {}).map(([name, value]) => `-c ${name}=${value}`),
+    ].join(' '),
   });
   pool.on('error', options.onIdleError);
   return pool;

@@ -41,9 +41,6 @@ export class JournalRecord implements RawRecord {
   readonly valueStart: number;
   readonly valueEnd: number;
   readonly kind: JournalKind;
-  readonly timestampMs = 0;
-  readonly headers = {};
-  readonly replay = undefined;
 
   constructor(bytes: Buffer, start: number, kind: JournalKind) {
     this.bytes = bytes;
@@ -53,6 +50,18 @@ export class JournalRecord implements RawRecord {
     this.keyEnd = this.keyStart + bytes.readInt32BE(start + keyLengthAt);
     this.valueStart = this.keyEnd + lengthBytes;
     this.valueEnd = this.valueStart + bytes.readInt32BE(this.keyEnd);
+  }
+
+  get timestampMs(): number {
+    return 0;
+  }
+
+  get headers(): Readonly<Record<string, Buffer>> {
+    return {};
+  }
+
+  get replay(): undefined {
+    return undefined;
   }
 
   get key(): Buffer {

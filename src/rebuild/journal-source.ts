@@ -1,6 +1,5 @@
 import { partitionOfKey } from '../kafka/murmur2.ts';
 import { Signal } from '../kafka/signal.ts';
-import type { Database } from '../postgres/database.ts';
 import type { RecordSource, SourceHandlers } from '../streams/ports.ts';
 import { type Place, placeText, type RawBatch, type RawRecord } from '../streams/record.ts';
 import type { JournalKinds } from './journal-kinds.ts';
@@ -8,7 +7,7 @@ import {
   type JournalDelta,
   type JournalPage,
   JournalRecord,
-  readJournalPage,
+  type PageRequest,
   schemaOfRow,
 } from './journal-page.ts';
 
@@ -16,7 +15,7 @@ import {
 const idleMs = 20;
 
 export interface JournalSourceOptions {
-  readonly database: Database;
+  readonly readPage: (request: PageRequest) => Promise<JournalPage>;
   readonly delta: JournalDelta;
   /** Every partition of every topic: a row belongs where Kafka has it, or would have it. */
   readonly places: readonly Place[];
@@ -43,7 +42,7 @@ export class JournalSource implements RecordSource {
   readonly #options: JournalSourceOptions;
   readonly #end: number;
   readonly #places: Map<string, ReadPlace>;
-  readonly #partitions: ReadonlyMap<string, number>;
+  readonly #byTopic: ReadonlyMap<string, readonly ReadPlace[]>;
   readonly #finish = Promise.withResolvers<void>();
   readonly #changed = new Signal();
   #readings = 1;
@@ -59,9 +58,10 @@ export class JournalSource implements RecordSource {
         { topic, partition, reading: 1, next: 0, applied: 0 },
       ]),
     );
-    const partitions = new Map<string, number>();
-    for (const { topic } of options.places) partitions.set(topic, (partitions.get(topic) ?? 0) + 1);
-    this.#partitions = partitions;
+    this.#byTopic = Map.groupBy(
+      [...this.#places.values()].sort((a, b) => a.partition - b.partition),
+      ({ topic }) => topic,
+    );
   }
 
   async start({ onAssigned }: SourceHandlers): Promise<void> {
@@ -140,8 +140,8 @@ export class JournalSource implements RecordSource {
   }
 
   #read(fromId: number, rowsMax: number): Promise<JournalPage> {
-    const { database, delta, eventTypes } = this.#options;
-    return readJournalPage(database, { delta, fromId: Math.max(fromId, delta.firstId), eventTypes, rowsMax });
+    const { readPage, delta, eventTypes } = this.#options;
+    return readPage({ delta, fromId: Math.max(fromId, delta.firstId), eventTypes, rowsMax });
   }
 
   async #recordsOf({ rows: { bytes, starts } }: JournalPage): Promise<readonly JournalRecord[]> {
@@ -157,9 +157,8 @@ export class JournalSource implements RecordSource {
   #batchesOf(rows: readonly JournalRecord[], nextId: number): readonly RawBatch[] {
     const byPlace = new Map<ReadPlace, RawRecord[]>();
     for (const row of rows) {
-      const partitions = this.#partitions.get(row.kind.topic);
-      if (partitions === undefined) continue;
-      const place = this.#placeOf(row.kind.topic, partitionOfKey(row, partitions));
+      const places = this.#byTopic.get(row.kind.topic) ?? [];
+      const place = places[partitionOfKey(row, places.length)];
       if (!place || row.offset < place.next) continue;
       const records = byPlace.get(place);
       if (records) records.push(row);
@@ -179,9 +178,5 @@ export class JournalSource implements RecordSource {
           nextOffset: nextId,
         };
       });
-  }
-
-  #placeOf(topic: string, partition: number): ReadPlace | undefined {
-    return this.#places.get(placeText({ topic, partition }));
   }
 }

@@ -4,13 +4,14 @@ import type { TopicReader } from '../kafka/topic-reader.ts';
 import type { Database } from '../postgres/database.ts';
 import type { RecordDecoder } from '../streams/ports.ts';
 import type { StreamsSettings } from '../streams/run-topology.ts';
+import type { Calls } from './store-calls.ts';
 
 /** What a rebuild works with. */
 export interface RebuildPorts {
   /** Without a limit to what a statement may take: it compares whole tables. */
   readonly database: Database;
   /** The same database, with the tables of a build in front of the live ones. */
-  readonly openBuild: (schema: string) => Database;
+  readonly openStore: (schema: string) => Calls;
   readonly reader: TopicReader;
   readonly decoder: RecordDecoder;
   readonly physicalTopic: (name: TopicName) => string;

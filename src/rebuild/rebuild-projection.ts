@@ -1,9 +1,7 @@
 import { OperatorError } from '../operator-error.ts';
-import type { DerivedEvent, StateStore } from '../streams/ports.ts';
 import type { Place } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
 import { type LiveBuild, openLiveBuild } from '../streams-postgres/builds/live-build.ts';
-import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
 import { type Build, listBuilds, type RebuildSource, schemaOf } from './build.ts';
 import { type Follower, whileFollowing } from './catch-up.ts';
 import { type Comparison, compareModels } from './compare-models.ts';
@@ -19,6 +17,7 @@ import { countHeldBack } from './relay-position.ts';
 import { replayJournal } from './replay-journal.ts';
 import { retrySwap } from './retry-swap.ts';
 import { SetAside } from './run-build.ts';
+import type { Calls } from './store-calls.ts';
 import { swapBuilds } from './swap-builds.ts';
 
 export interface RebuildOptions {
@@ -55,7 +54,7 @@ interface Rebuild {
   readonly build: Build;
   readonly isResumed: boolean;
   readonly places: readonly Place[];
-  readonly store: StateStore;
+  readonly store: Calls;
   readonly setAside: SetAside;
   readonly onEvents: (count: number) => void;
 }
@@ -85,8 +84,7 @@ const rebuild = async (
   let events = 0;
   const live = await openLiveBuild(database, topology);
   const { build, isResumed, places } = await openBuild(ports, topology, options.from);
-  const shadow = ports.openBuild(schemaOf(build));
-  const store = createPostgresStateStore({ database: shadow, appendDerived: refuseDerived });
+  const store = ports.openStore(schemaOf(build));
   const setAside = new SetAside(database, build);
   const onEvents = (count: number): void => {
     events += count;
@@ -123,15 +121,11 @@ const rebuild = async (
     if (ports.signal.aborted) await dropBuild(database, build);
     throw error;
   } finally {
-    await shadow.close();
+    await store.close();
   }
 };
 
 const secondsSince = (startedMs: number): number => (performance.now() - startedMs) / 1000;
-
-export const refuseDerived = async (_tx: unknown, events: readonly DerivedEvent[]): Promise<void> => {
-  if (events.length > 0) throw new Error('A rebuild derives no events');
-};
 
 const dropRetired = async ({ database }: RebuildPorts, projection: string, kept: number): Promise<void> => {
   const builds = await listBuilds(database, projection);

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { createWriterSchemas } from '../journal/writer-schemas.ts';
 import { openOutboxDelta, resumeOutboxDelta } from '../relay/read-outbox-delta.ts';
-import type { StateStore } from '../streams/ports.ts';
 import type { Place } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
 import { type Build, beginCatchUp, setDelta, setPositions } from './build.ts';
@@ -11,6 +10,7 @@ import type { JournalDelta } from './journal-page.ts';
 import { JournalSource } from './journal-source.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
 import { orAborted, type SetAside, whileRunning } from './run-build.ts';
+import type { Calls } from './store-calls.ts';
 
 const beforeEverything = '1:1:';
 
@@ -18,7 +18,7 @@ export interface Replay {
   readonly topology: Topology;
   readonly build: Build;
   readonly places: readonly Place[];
-  readonly store: StateStore;
+  readonly store: Calls;
   readonly setAside: SetAside;
   readonly onEvents: (count: number) => void;
 }
@@ -81,7 +81,7 @@ const replayDelta = async (ports: RebuildPorts, replay: Replay, delta: JournalDe
   let events = 0;
   let appliedId = delta.firstId;
   const source = new JournalSource({
-    database,
+    readPage: (request) => store.readPage(request),
     delta,
     places,
     eventTypes: eventTypesOf(topicsOf(topology), physicalTopic),
@@ -104,7 +104,9 @@ const replayDelta = async (ports: RebuildPorts, replay: Replay, delta: JournalDe
       replay.onEvents(count);
     },
   };
-  await whileRunning(ports, run, (signal) => orAborted(source.finished, signal));
+  // Nor need those be remembered that were handled before.
+  const forgetful = { ...ports, settings: { ...ports.settings, handledIdsMax: 0 } };
+  await whileRunning(forgetful, run, (signal) => orAborted(source.finished, signal));
 };
 
 const markStatement = { name: 'mark-transactions', text: 'select pg_current_xact_id()::text as mark' };

@@ -3,7 +3,6 @@ import type { Database } from '../postgres/database.ts';
 import { placeText } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
 import { openLiveBuild } from '../streams-postgres/builds/live-build.ts';
-import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
 import { type Build, findFormerBuild, listBuilds, listPositions, schemaOf, setStatus } from './build.ts';
 import { whileFollowing } from './catch-up.ts';
 import { dropBuild } from './drop-build.ts';
@@ -11,7 +10,7 @@ import { holdLive } from './hold-live.ts';
 import { modelTablesOf } from './model-tables.ts';
 import { oneRebuildAtATime } from './one-rebuild.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
-import { refuseDerived, requireRebuildable } from './rebuild-projection.ts';
+import { requireRebuildable } from './rebuild-projection.ts';
 import { retrySwap } from './retry-swap.ts';
 import { SetAside } from './run-build.ts';
 import { swapBuilds } from './swap-builds.ts';
@@ -43,12 +42,12 @@ const bringBack = async (ports: RebuildPorts, topology: Topology): Promise<Rollb
   await requireTopics(ports, topology, places);
   await dropUnfinished(database, topology.name);
   await setStatus(database, former, 'returning');
-  const shadow = ports.openBuild(schemaOf(former));
+  const store = ports.openStore(schemaOf(former));
   const following = {
     topology: { ...topology, version: former.version },
     build: former,
     places,
-    store: createPostgresStateStore({ database: shadow, appendDerived: refuseDerived }),
+    store,
     setAside: new SetAside(database, former),
     onEvents: (count: number): void => {
       events += count;
@@ -80,7 +79,7 @@ const bringBack = async (ports: RebuildPorts, topology: Topology): Promise<Rollb
     if (ports.signal.aborted) await setStatus(database, former, 'retired');
     throw error;
   } finally {
-    await shadow.close();
+    await store.close();
   }
   const seconds = (performance.now() - startedMs) / 1000;
   return {

@@ -205,6 +205,7 @@ class Batch implements ComputedBatch {
   readonly #memory: LaneMemory;
   readonly #options: ComputeOptions;
   readonly #attempts: Attempt[] = [];
+  #stretch: Stretch | undefined;
   duplicates = 0;
 
   constructor(inputs: readonly PlaceInput[], memory: LaneMemory, options: ComputeOptions) {
@@ -242,7 +243,7 @@ class Batch implements ComputedBatch {
       this.duplicates++;
       return false;
     }
-    this.handled.add(attempt.input.owned.place, bucketOf(record.timeMs), record.id);
+    this.#stretchOf(attempt, record).own.add(record.id);
     return true;
   }
 
@@ -269,7 +270,7 @@ class Batch implements ComputedBatch {
   }
 
   succeeded(attempt: Attempt, record: DecodedRecord): void {
-    this.handled.add(attempt.input.owned.place, bucketOf(record.timeMs), record.id);
+    this.#stretchOf(attempt, record).own.add(record.id);
     if (!record.raw.replay || record.key === null) return;
     attempt.park(record.key, (parked) =>
       parked && parked.records > 1 ? { ...parked, records: parked.records - 1 } : undefined,
@@ -300,18 +301,31 @@ class Batch implements ComputedBatch {
     return raw.replay !== undefined && raw.replay.id !== parked.brokenReplay;
   }
 
-  #isHandled({ input }: Attempt, record: DecodedRecord): boolean {
-    const { name } = input.owned;
-    const bucketStartMs = bucketOf(record.timeMs);
-    const before = this.#memory.handled.find(name, bucketStartMs);
+  #isHandled(attempt: Attempt, record: DecodedRecord): boolean {
+    const { before, own } = this.#stretchOf(attempt, record);
+    return own.has(record.id) || before.some((ids) => ids.has(record.id));
+  }
+
+  /** Records of one time come together: the stretch of the last one is mostly that of the next. */
+  #stretchOf({ input }: Attempt, { timeMs }: DecodedRecord): Stretch {
+    const { name, place } = input.owned;
+    const bucketStartMs = bucketOf(timeMs);
+    const last = this.#stretch;
+    if (last?.name === name && last.bucketStartMs === bucketStartMs) return last;
+    const before = this.#memory.handledIn(name, bucketStartMs);
     if (!before)
       throw new TroubleLoading(`The handled ids of ${name} from ${bucketStartMs} on are not at hand`);
-    return (
-      before.has(record.id) ||
-      this.#memory.isHandledInFlight(name, bucketStartMs, record.id) ||
-      this.handled.has(name, bucketStartMs, record.id)
-    );
+    this.#stretch = { name, bucketStartMs, before, own: this.handled.open(place, bucketStartMs) };
+    return this.#stretch;
   }
+}
+
+/** What is known to be handled in a place and a stretch of time: before this batch, and by it. */
+interface Stretch {
+  readonly name: string;
+  readonly bucketStartMs: number;
+  readonly before: readonly ReadonlySet<string>[];
+  readonly own: Set<string>;
 }
 
 /** The store did not answer: no record is to blame. */

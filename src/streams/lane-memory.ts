@@ -111,11 +111,12 @@ export class HandledByBatch {
   readonly #buckets = new Map<string, Map<number, Set<string>>>();
   readonly #places = new Map<string, Place>();
 
-  has(place: string, bucketStartMs: number, id: string): boolean {
-    return this.#buckets.get(place)?.get(bucketStartMs)?.has(id) ?? false;
+  find(place: string, bucketStartMs: number): ReadonlySet<string> | undefined {
+    return this.#buckets.get(place)?.get(bucketStartMs);
   }
 
-  add(place: Place, bucketStartMs: number, id: string): void {
+  /** The ids of a stretch, to be looked into and added to. */
+  open(place: Place, bucketStartMs: number): Set<string> {
     const name = placeText(place);
     let buckets = this.#buckets.get(name);
     if (!buckets) {
@@ -123,9 +124,9 @@ export class HandledByBatch {
       this.#buckets.set(name, buckets);
       this.#places.set(name, place);
     }
-    const bucket = buckets.get(bucketStartMs);
-    if (bucket) bucket.add(id);
-    else buckets.set(bucketStartMs, new Set([id]));
+    const bucket = buckets.get(bucketStartMs) ?? new Set();
+    buckets.set(bucketStartMs, bucket);
+    return bucket;
   }
 
   *entries(): Generator<{ place: Place; bucketStartMs: number; ids: ReadonlySet<string> }> {
@@ -161,8 +162,12 @@ export class LaneMemory implements StateView {
     return this.states.find(state, key);
   }
 
-  isHandledInFlight(place: string, bucketStartMs: number, id: string): boolean {
-    return this.#inFlight.some(({ handled }) => handled.has(place, bucketStartMs, id));
+  /** Everything that is known to be handled in a stretch; undefined when what is committed of it is not at hand. */
+  handledIn(place: string, bucketStartMs: number): readonly ReadonlySet<string>[] | undefined {
+    const committed = this.handled.find(place, bucketStartMs);
+    if (!committed) return undefined;
+    const inFlight = this.#inFlight.flatMap(({ handled }) => handled.find(place, bucketStartMs) ?? []);
+    return [committed, ...inFlight];
   }
 
   get inFlight(): readonly InFlight[] {
