@@ -168,12 +168,14 @@ const fromTheJournal = async (endpoints: Endpoints, pids: ServerPids): Promise<v
       stdio: ['ignore', 'pipe', 'inherit'],
     },
   );
-  let [cpu, memory, output] = [0, 0, ''];
+  let [cpu, output] = [0, ''];
+  const peaks: number[] = [];
   child.stdout.on('data', (data: Buffer) => {
     output += data.toString();
   });
   const watching = watch(child, (pid) => {
-    [cpu, memory] = [Math.max(cpu, cpuSecondsOf(pid)), Math.max(memory, peakMemoryMbOf(pid))];
+    cpu = Math.max(cpu, cpuSecondsOf(pid));
+    peaks.push(Math.max(peaks.at(-1) ?? 0, peakMemoryMbOf(pid)));
   });
   const [code] = (await once(child, 'exit')) as [number];
   await watching;
@@ -185,7 +187,7 @@ const fromTheJournal = async (endpoints: Endpoints, pids: ServerPids): Promise<v
     `rebuild from the journal: ${rateText(events, replaySeconds)} while replaying, ${seconds.toFixed(1)} s to the swap (${outcome}, ${comparison.rows} rows compared, ${comparison.differences} differences)`,
   );
   console.log(
-    `CPU s per 100 k: rebuild ${per100k(events, cpu)}, PostgreSQL ${per100k(events, cpuSecondsOfTree(pids.postgres) - postgres)}; peak memory ${memory} MB`,
+    `CPU s per 100 k: rebuild ${per100k(events, cpu)}, PostgreSQL ${per100k(events, cpuSecondsOfTree(pids.postgres) - postgres)}; peak memory ${peaks.at(-1)} MB, ${peaks[Math.floor(peaks.length / 2)]} MB after half of the time`,
   );
 };
 
