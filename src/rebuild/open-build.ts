@@ -9,6 +9,7 @@ import {
   type RebuildSource,
   schemaOf,
   setPositions,
+  setStatus,
 } from './build.ts';
 import { createShadow } from './create-shadow.ts';
 import { dropBuild } from './drop-build.ts';
@@ -31,6 +32,8 @@ export const openBuild = async (
   const { database, program } = ports;
   for (const build of await listBuilds(database, topology.name)) {
     if (build.status === 'dropping') await dropBuild(database, build);
+    // A rollback was broken off on its way: what it had kept is kept.
+    if (build.status === 'returning') await setStatus(database, build, 'retired');
     if (build.status !== 'building') continue;
     if (build.program === program && build.definitionVersion === topology.version && build.source === source)
       return { build, isResumed: true, places: await listPositions(database, build) };

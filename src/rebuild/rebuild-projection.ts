@@ -15,7 +15,7 @@ import { openBuild } from './open-build.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
 import { countHeldBack } from './relay-position.ts';
 import { replayJournal } from './replay-journal.ts';
-import { retrySwap } from './retry-swap.ts';
+import { retryWhileLocked } from './retry-while-locked.ts';
 import { SetAside } from './run-build.ts';
 import type { Calls } from './store-calls.ts';
 import { swapBuilds } from './swap-builds.ts';
@@ -168,28 +168,26 @@ const firstLookStatement = { name: 'first-look-of-comparison', text: 'select pg_
  * Both models are at the same position for the moment in which a snapshot is taken; then the live one goes on, and the
  * snapshot is compared at leisure.
  */
-const compare = async (
-  { database, onProgress }: RebuildPorts,
-  { topology, build, live }: Rebuild,
-  follower: Follower,
-): Promise<Comparison> => {
-  const { projection } = build;
-  onProgress({ projection, doing: 'comparing', events: 0 });
-  const looked = Promise.withResolvers<void>();
-  let comparing: Promise<Comparison> | undefined;
-  await holdLive(database, { projection, version: live.version }, async (_tx, positions) => {
-    await follower.advanceTo(positions);
-    comparing = database.transaction(async (tx) => {
-      await tx.execute(snapshotStatement);
-      await tx.execute(firstLookStatement);
-      looked.resolve();
-      return compareModels(tx, modelTablesOf(topology), schemaOf(build));
+const compare = (ports: RebuildPorts, rebuilt: Rebuild, follower: Follower): Promise<Comparison> =>
+  retryWhileLocked(ports, { projection: rebuilt.build.projection, doing: 'comparing' }, async () => {
+    const { database } = ports;
+    const { topology, build, live } = rebuilt;
+    const looked = Promise.withResolvers<void>();
+    let comparing: Promise<Comparison> | undefined;
+    await follower.comeClose();
+    await holdLive(database, { ...build, version: live.version }, async (_tx, positions) => {
+      await follower.advanceTo(positions);
+      comparing = database.transaction(async (tx) => {
+        await tx.execute(snapshotStatement);
+        await tx.execute(firstLookStatement);
+        looked.resolve();
+        return compareModels(tx, modelTablesOf(topology), schemaOf(build));
+      });
+      await Promise.race([looked.promise, comparing]);
     });
-    await Promise.race([looked.promise, comparing]);
+    if (!comparing) throw new Error('Nothing was compared');
+    return comparing;
   });
-  if (!comparing) throw new Error('Nothing was compared');
-  return comparing;
-};
 
 const swapWhenPossible = async (
   ports: RebuildPorts,
@@ -211,7 +209,7 @@ const swapWhenPossible = async (
       setAside: rebuilt.setAside.count,
     },
   };
-  await retrySwap(ports, projection, async () => {
+  await retryWhileLocked(ports, { projection, doing: 'swapping' }, async () => {
     await follower.comeClose();
     await holdLive(ports.database, { projection, version: rebuilt.live.version }, async (tx, positions) => {
       if (comparison) await follower.advanceTo(positions);

@@ -11,7 +11,7 @@ import { modelTablesOf } from './model-tables.ts';
 import { oneRebuildAtATime } from './one-rebuild.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
 import { requireRebuildable } from './rebuild-projection.ts';
-import { retrySwap } from './retry-swap.ts';
+import { retryWhileLocked } from './retry-while-locked.ts';
 import { SetAside } from './run-build.ts';
 import { swapBuilds } from './swap-builds.ts';
 import type { PlaceOffset } from './topic-source.ts';
@@ -58,7 +58,7 @@ const bringBack = async (ports: RebuildPorts, topology: Topology): Promise<Rollb
   const { who } = ports;
   try {
     await whileFollowing(ports, following, (follower) =>
-      retrySwap(ports, projection, async () => {
+      retryWhileLocked(ports, { projection, doing: 'swapping' }, async () => {
         await follower.comeClose();
         await holdLive(database, { projection, version: live.version }, (tx) =>
           swapBuilds(tx, {

@@ -1,5 +1,5 @@
 import type { SqlRunner } from '../postgres/database.ts';
-import type { Move, ProjectionId } from '../streams/ports.ts';
+import { BuildReplaced, type Move, type ProjectionId } from '../streams/ports.ts';
 
 // Locked in the order of the places before anything is changed: two holders of the same places wait for each other in turn.
 // The build's own row is locked against whoever holds the projection still, or swaps it for another build of it.
@@ -35,11 +35,6 @@ const statement = {
     )
     select (select count(*) from moved) + (select count(*) from created) as count, (select status from build) as status`,
 };
-
-/** Another build of the projection is live now: nothing more is to be added to this one. */
-export class BuildReplaced extends Error {
-  override readonly name = 'BuildReplaced';
-}
 
 /** Compare and set, all of them: false when one is not where the batch began; then the transaction has to be undone. */
 export const moveCheckpoints = async (

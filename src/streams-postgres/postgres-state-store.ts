@@ -1,5 +1,12 @@
 import type { Database, SqlRunner } from '../postgres/database.ts';
-import type { BatchCommit, CommitOutcome, DerivedEvent, ProjectionId, StateStore } from '../streams/ports.ts';
+import {
+  type BatchCommit,
+  BuildReplaced,
+  type CommitOutcome,
+  type DerivedEvent,
+  type ProjectionId,
+  type StateStore,
+} from '../streams/ports.ts';
 import { type AddToTable, createAddToTable } from './add-to-table.ts';
 import { changeParkedKeys } from './change-parked-keys.ts';
 import { createFactKinds, type FactKinds } from './fact-kinds.ts';
@@ -10,7 +17,7 @@ import { loadHandled } from './load-handled.ts';
 import { loadPlaces } from './load-places.ts';
 import { loadStates } from './load-states.ts';
 import { isKnownFact, markFacts, type ToldFact } from './mark-facts.ts';
-import { BuildReplaced, moveCheckpoints } from './move-checkpoints.ts';
+import { moveCheckpoints } from './move-checkpoints.ts';
 import { createProjectionScopes, type ProjectionScopes } from './projection-scopes.ts';
 import { asRefusedData } from './refused-data.ts';
 import { createRowStatements, type RowStatementsOf } from './row-table.ts';

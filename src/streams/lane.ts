@@ -12,6 +12,7 @@ import { halve } from './halve.ts';
 import { LaneMemory } from './lane-memory.ts';
 import { LanePlaces } from './lane-places.ts';
 import {
+  BuildReplaced,
   type DeadLetters,
   type ProjectionId,
   type RecordSource,
@@ -209,7 +210,9 @@ export class Lane {
         if (this.#options.stopping.aborted) throw error;
         if (error instanceof Overtaken) continue;
         // Bad records were set aside before this point: what is left is a server that does not answer, and waiting helps.
-        if (!this.#troubled) {
+        if (error instanceof BuildReplaced)
+          this.#options.log.debug({ err: error }, 'The projection makes way');
+        else if (!this.#troubled) {
           this.#noteTrouble(true);
           this.#options.log.error({ err: error }, 'The projection waits; it keeps trying and loses nothing');
         }

@@ -196,6 +196,11 @@ export class RefusedData extends Error {
   override readonly name = 'RefusedData';
 }
 
+/** What the projection keeps under its version has made way for another filling of it: whoever runs it is about to go on there. */
+export class BuildReplaced extends Error {
+  override readonly name = 'BuildReplaced';
+}
+
 /**
  * Keeps tables, states, handled ids and checkpoints. `commit` does all of a batch in one transaction and throws
  * `RefusedData` for data that cannot be stored; whatever else is thrown, here or elsewhere, is trouble that passes.

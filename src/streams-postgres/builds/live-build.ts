@@ -29,6 +29,8 @@ const openStatement = {
 
 /** The live build of a projection; one that nobody has ever run gets its first. */
 export const openLiveBuild = async (db: SqlRunner, { name, version }: ProjectionId): Promise<LiveBuild> => {
+  const known = await findLiveBuild(db, name);
+  if (known) return known;
   await db.execute(openStatement, [name, version]);
   const live = await findLiveBuild(db, name);
   if (!live) throw new Error(`${name} has no live build`);
