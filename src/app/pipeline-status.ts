@@ -20,11 +20,23 @@ export interface PipelineStatus {
   readonly topics: readonly TopicStatus[];
   /** Why nothing is known of the topics; null when it is. */
   readonly brokerTrouble: string | null;
+  /** Keys of which nothing moves, by projection: parked behind a dead letter, or waiting for a version that is missing. */
+  readonly standingKeys: readonly StandingKeys[];
   readonly readModels: readonly {
     readonly table: string;
     readonly rows: number;
     readonly updatedAt: Date | null;
   }[];
+}
+
+interface StandingKeys {
+  readonly projection: string;
+  readonly because: 'parked' | 'version-missing';
+  readonly keys: number;
+  readonly records: number;
+  readonly since: Date;
+  /** One of them, to begin with. */
+  readonly example: string;
 }
 
 interface TopicStatus {
@@ -45,13 +57,14 @@ export const readPipelineStatus = async (
   config: Config,
   endpoints: Endpoints,
 ): Promise<PipelineStatus> => {
-  const [outbox, relay, topics, readModels] = await Promise.all([
+  const [outbox, relay, topics, standingKeys, readModels] = await Promise.all([
     readOutbox(adapters.database),
     readRelayStatus(adapters.database, config.relay),
     readTopicsIfPossible(adapters, config, endpoints),
+    adapters.database.execute<StandingKeys>(standingKeysStatement),
     readReadModels(adapters.database),
   ]);
-  return { outbox, relay, ...topics, readModels };
+  return { outbox, relay, ...topics, standingKeys, readModels };
 };
 
 /** Counting exactly takes a second per ten million rows; from here on PostgreSQL's own estimate is good enough. */
@@ -127,6 +140,21 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
   } finally {
     await admin.close();
   }
+};
+
+const standingKeysStatement = {
+  name: 'status-standing-keys',
+  text: `
+    select projection, because, count(*) as keys, sum(records)::bigint as records, min(since) as since,
+           (array_agg(key order by since))[1] as example
+    from (
+      select projection, version, 'parked' as because, key, records, parked_at as since from projection_parked_key
+      union all
+      select projection, version, 'version-missing', key, records, changed_at from projection_waiting_key
+    ) standing
+    join projection_live using (projection, version)
+    group by projection, because
+    order by projection, because`,
 };
 
 const readModels = ['product_statistic', 'product_trend', 'order_view', 'stock_level'];

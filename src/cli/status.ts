@@ -19,7 +19,7 @@ export const statusCommand = (): Command =>
 const number = (value: number): string => value.toLocaleString('en-US');
 
 export const picture = (status: PipelineStatus, now: Date): string => {
-  const { outbox, relay, readModels } = status;
+  const { outbox, relay, standingKeys, readModels } = status;
   return [
     'OUTBOX',
     `  ${outbox.rowsAreEstimated ? 'about ' : ''}${number(outbox.rows)} rows, newest id ${outbox.newestId}, ${ago(outbox.newestAt, now)}`,
@@ -37,7 +37,18 @@ export const picture = (status: PipelineStatus, now: Date): string => {
         ]),
       ),
     ),
+    ...standingKeys.map((standing) => `  ${standingKeysLine(standing, now)}`),
   ].join('\n');
+};
+
+const standingKeysLine = (
+  { projection, because, keys, records, since, example }: PipelineStatus['standingKeys'][number],
+  now: Date,
+): string => {
+  const what = `${projection}: ${number(keys)} ${keys === 1 ? 'key stands' : 'keys stand'} still with ${number(records)} ${records === 1 ? 'record' : 'records'} (${example}, ${ago(since, now)})`;
+  return because === 'parked'
+    ? `${what}: an earlier record is among the dead letters. npx millrace dlq list --projection ${projection}`
+    : `${what}: a version is missing. It may be on its way (npx millrace outbox failed), or a dead letter`;
 };
 
 const topicsPicture = ({ topics, brokerTrouble }: PipelineStatus): string =>

@@ -97,7 +97,7 @@ interface HeldRecord extends Origin {
   readonly version: number;
   readonly value: unknown;
 }
-/** What `inOrder` knows of a key; shown by the view of waiting keys. */
+/** What `inOrder` knows of a key; `projection_waiting_key` shows those that hold something. */
 interface OrderState {
   readonly next: number;
   readonly held: readonly HeldRecord[];

@@ -168,7 +168,7 @@ describe('millrace, given something it cannot work with', function () {
     expect(code).to.equal(0);
     expect(stdout)
       .to.match(/DATABASE_URL +postgres:\/\/u:\*+@h\/db +env/)
-      .and.match(/RELAY_BATCH_SIZE_MAX +1000 +default/);
+      .and.match(/RELAY_BATCH_SIZE_MAX +2000 +default/);
     expect(JSON.parse((await runCli(['config', '--json'])).stdout)).to.be.an('array');
   });
 });
