@@ -23,7 +23,9 @@ export class CacheUnavailable extends Error {
 /** After it did not answer, Redis is left alone for so long: nobody should wait for it again and again. */
 const restMs = 1000;
 /** Unanswered calls that a Redis which hangs may pile up before further ones fail at once. */
-const unansweredMax = 1000;
+const unansweredMax = 10_000;
+/** Changes told at once. */
+const changesAtOnce = 500;
 
 /** Connects when it is first needed, and again by itself; while Redis does not answer, calls fail instead of waiting. */
 export const createRedisProductCache = (options: RedisProductCacheOptions): ProductCache => {
@@ -36,15 +38,15 @@ export const createRedisProductCache = (options: RedisProductCacheOptions): Prod
     scripts: { findProduct, keepProduct, releaseLease, forgetProduct },
   });
   let isAway = false;
-  const toldAway = (error: unknown): void => {
+  const isSilent = (error: unknown): void => {
     if (!isAway) log.warn({ err: error }, 'Redis does not answer: products are read from the database');
     isAway = true;
   };
-  client.on('error', toldAway);
-  client.on('ready', () => {
+  const hasAnswered = (): void => {
     if (isAway) log.info('Redis answers again');
     isAway = false;
-  });
+  };
+  client.on('error', isSilent);
   const open = (): void => {
     // It goes on trying by itself; what went wrong is told through the event.
     if (!client.isOpen) client.connect().catch(() => {});
@@ -55,10 +57,12 @@ export const createRedisProductCache = (options: RedisProductCacheOptions): Prod
     open();
     if (!client.isReady || Date.now() < restsUntilMs) throw new CacheUnavailable('Redis does not answer');
     try {
-      return await within(answerTimeoutMs, perform());
+      const answer = await within(answerTimeoutMs, perform());
+      hasAnswered();
+      return answer;
     } catch (error) {
       restsUntilMs = Date.now() + restMs;
-      toldAway(error);
+      isSilent(error);
       throw error;
     }
   };
@@ -81,10 +85,13 @@ export const createRedisProductCache = (options: RedisProductCacheOptions): Prod
       if (changes.length === 0) return;
       open();
       if (!client.isReady) await once(client, 'ready', { signal: AbortSignal.timeout(connectTimeoutMs) });
-      const told = changes.map(({ productId, version }) =>
-        client.forgetProduct(keysOf(productId), version, changesMs),
-      );
-      await within(connectTimeoutMs, Promise.all(told));
+      for (let start = 0; start < changes.length; start += changesAtOnce) {
+        const told = changes
+          .slice(start, start + changesAtOnce)
+          .map(({ productId, version }) => client.forgetProduct(keysOf(productId), version, changesMs));
+        await within(connectTimeoutMs, Promise.all(told));
+      }
+      hasAnswered();
     },
     close: async () => {
       if (client.isOpen) client.destroy();

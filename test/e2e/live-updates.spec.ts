@@ -14,6 +14,7 @@ describe('live updates over HTTP', function () {
     RATE_LIMIT_FAILED_LOGINS_PER_MINUTE: '0',
     LIVE_BUFFER_BYTES_MAX: '65536',
     LIVE_HEARTBEAT_MS: '200',
+    LIVE_INTERVAL_MS: '20',
   });
   let main: Client;
   let elsewhere: Awaited<ReturnType<typeof startTestApp>>;

@@ -63,6 +63,11 @@ describe('queries over HTTP', function () {
       const again = await client.get(path, { 'if-none-match': String(sold.headers.get('etag')) });
       expect([again.status, again.body]).to.deep.equal([304, {}]);
     }
+    await eventually(async () => {
+      await elsewhere.get(path);
+      const metrics = await (await fetch(`${elsewhere.url}/metrics`)).text();
+      expect(metrics).to.match(/^millrace_product_cache_requests_total\{outcome="hit"\} [1-9]/m);
+    });
     await operator.post(`${path}/stock-adjustments`, { delta: 5, reason: 'delivery' });
     for (const client of [ann, elsewhere]) await see(client, path, { stock: 5 });
     expect(problemOf(await ann.get('/v1/products/nobody-knows'))).to.equal('product-unknown');
@@ -138,5 +143,27 @@ describe('queries over HTTP', function () {
     // The same order as the read model has, once it has it.
     const now = await see(operator, path, { version: 2 });
     expect((await operator.get(`${path}?at=2`)).body).to.deep.equal(now.body);
+  });
+});
+
+describe('queries without the Redis that was named', function () {
+  this.timeout(300_000);
+  const workspace = useWorkspace({ REDIS_CONNECT_TIMEOUT_MS: '100' });
+
+  it('answer the same, while the other projections go on', async () => {
+    const { endpoints } = workspace();
+    const away = { ...workspace(), endpoints: { ...endpoints, redisUrl: 'redis://127.0.0.1:1' } };
+    const app = await startTestApp(away);
+    const product = { productId: 'mill', name: 'Mill', priceMinor: 250, currency: 'EUR', stock: 3 };
+    await app.client.post('/v1/products', product);
+    const seeStock = (stock: number) =>
+      eventually(async () => expect((await app.client.get('/v1/products/mill')).body).to.include({ stock }));
+    await seeStock(3);
+    await app.client.post('/v1/products/mill/stock-adjustments', { delta: -3, reason: 'breakage' });
+    await seeStock(0);
+    const metrics = await (await fetch(`${app.url}/metrics`)).text();
+    expect(metrics).to.match(/^millrace_product_cache_requests_total\{outcome="unavailable"\} [1-9]/m);
+    expect(metrics).not.to.match(/outcome="hit"/);
+    await app.stop();
   });
 });

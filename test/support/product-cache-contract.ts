@@ -99,6 +99,14 @@ export const holdsForProductCaches = (
     expect(await versionIn(id)).to.equal(3);
   });
 
+  it('forgets as many at once as a large batch changes', async () => {
+    const ids = Array.from({ length: 5000 }, freshId);
+    const [first = '', last = ''] = [ids[0], ids.at(-1)];
+    for (const id of [first, last]) await cache.keep(productOf(id, 1), '');
+    await cache.forget(ids.map((productId) => ({ productId, version: 2 })));
+    expect([await versionIn(first), await versionIn(last)]).to.deep.equal([undefined, undefined]);
+  });
+
   it('knows products apart, and does not mind being told nothing', async () => {
     const [one, two] = [freshId(), freshId()];
     await cache.keep(productOf(one, 1), '');

@@ -4,7 +4,7 @@ import { holdsForProductCaches, productOf, unhurried } from '../../support/produ
 
 describe('the cache of products in the process', () => {
   holdsForProductCaches((times) =>
-    createMemoryProductCache({ ...times, entriesMax: 1000, clock: () => performance.now() }),
+    createMemoryProductCache({ ...times, entriesMax: 10_000, clock: () => performance.now() }),
   );
 
   it('holds so many and no more: the oldest goes first', async () => {
