@@ -105,13 +105,16 @@ describe('the proof of a rebuild', function () {
       name: 'spec-pause-relay',
       text: `update relay_control set paused_at = now(), paused_by = 'spec'`,
     });
-    await eventually(async () => {
-      const held = await db.execute({
-        name: 'spec-relay-lease',
-        text: `select from scheduler_lock where name = 'outbox-relay-main' and locked_until > clock_timestamp()`,
-      });
-      expect(held).to.have.lengthOf(0);
-    });
+    await eventually(
+      async () => {
+        const held = await db.execute({
+          name: 'spec-relay-lease',
+          text: `select from scheduler_lock where name = 'outbox-relay-main' and locked_until > clock_timestamp()`,
+        });
+        expect(held).to.have.lengthOf(0);
+      },
+      { timeoutMs: 120_000 },
+    );
     const paused = await shopModels(db);
     await load.send(40);
     const tools = openRebuildTools(space);
