@@ -113,7 +113,7 @@ export const createConformanceCheck = (document: OpenApiDocument, options: FuzzO
 
   function queryIsRight({ parameters = [] }: Operation, query: readonly string[]): boolean {
     if (query.length === 0) return true;
-    const given = [...new URLSearchParams(query.join('?'))];
+    const given = query.join('?').split('&').map(decodedField);
     const schemas = new Map(
       parameters.filter(({ in: place }) => place === 'query').map(({ name, schema }) => [name, schema]),
     );
@@ -150,6 +150,21 @@ const decoded = (step: string): string => {
     return decodeURIComponent(step);
   } catch {
     return '/';
+  }
+};
+
+/** A text with an escape that is none is taken as it came, whole: that is how the server reads it. */
+const decodedField = (field: string): readonly [string, string] => {
+  const [name = '', ...value] = field.split('=');
+  return [decodedWhole(name), decodedWhole(value.join('='))];
+};
+
+const decodedWhole = (text: string): string => {
+  const spaced = text.replaceAll('+', ' ');
+  try {
+    return decodeURIComponent(spaced);
+  } catch {
+    return spaced;
   }
 };
 
