@@ -15,7 +15,7 @@ export const streamsSettings = {
   },
   pollRecordsMax: integer({
     variable: 'STREAMS_POLL_RECORDS_MAX',
-    fallback: 5000,
+    fallback: 10_000,
     min: 1,
     max: 100_000,
     describes: 'Records folded into one transaction',
