@@ -1,8 +1,8 @@
-import { createLogger } from '../src/logging/create-logger.ts';
-import { type Database, openDatabase } from '../src/postgres/database.ts';
+import type { Database } from '../src/postgres/database.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { afterDelta, type OutboxCursor } from '../src/relay/outbox-cursor.ts';
 import { openOutboxDelta, readOutboxPage } from '../src/relay/read-outbox-delta.ts';
+import { benchLog as log, openBenchDatabase } from './support/clients.ts';
 import { withServers } from './support/servers.ts';
 
 const sizes = [10_000, 1_000_000, 10_000_000];
@@ -14,17 +14,8 @@ const pages = 300;
 /** What a poll and a page cost when the table is small, large and very large, also with a transaction left open. */
 export const run = (): Promise<void> =>
   withServers(async ({ databaseUrl }) => {
-    const log = createLogger({ level: 'warn', format: 'pretty' });
     await migrate(databaseUrl, { log, connectTimeoutMs: 5000 });
-    const db = openDatabase({
-      url: databaseUrl,
-      applicationName: 'bench',
-      poolSizeMax: 4,
-      connectTimeoutMs: 5000,
-      statementTimeoutMs: 600_000,
-      idleTransactionTimeoutMs: 600_000,
-      onIdleError: () => {},
-    });
+    const db = openBenchDatabase(databaseUrl, 4);
     try {
       let rows = 0;
       for (const size of sizes) {

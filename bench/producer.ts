@@ -1,10 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import kafkajs, { CompressionTypes, type Kafka } from 'kafkajs';
-import { createKafka } from '../src/kafka/create-kafka.ts';
 import { encodeHeaders } from '../src/kafka/header-block.ts';
 import { createRecordProducer, type RecordInParts } from '../src/kafka/record-producer.ts';
 import { connectTopicAdmin } from '../src/kafka/topic-admin.ts';
-import { createLogger } from '../src/logging/create-logger.ts';
+import { benchKafka, requestTimeoutMs } from './support/clients.ts';
 import { withServers } from './support/servers.ts';
 
 const recordsTotal = 300_000;
@@ -12,7 +11,6 @@ const recordsTotal = 300_000;
 const recordsDistinct = 60_000;
 const valueBytes = 200;
 const partitions = 3;
-const requestTimeoutMs = 30_000;
 const batchSizes = [1000, 5000, 10_000];
 const headerCounts = [0, 1, 5] as const;
 
@@ -31,15 +29,7 @@ interface Contender {
 /** The same records through kafkajs as it is and through our producer, to one broker that everything shares the machine with. */
 export const run = (): Promise<void> =>
   withServers(async ({ kafkaBrokers }) => {
-    const kafka = createKafka({
-      brokers: kafkaBrokers,
-      clientId: 'bench',
-      connectTimeoutMs: 5000,
-      requestTimeoutMs,
-      retriesMax: 5,
-      retryDelayMs: 100,
-      log: createLogger({ level: 'warn', format: 'pretty' }),
-    });
+    const kafka = benchKafka({ kafkaBrokers });
     console.log('producer                      | headers | batch  | events/s | CPU s per 100 k | peak MB');
     // Side by side, so that whatever else the machine does falls on all of them.
     for (const headers of headerCounts)

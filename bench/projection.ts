@@ -1,9 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Endpoints } from '../src/infra/infrastructure.ts';
-import { createKafka } from '../src/kafka/create-kafka.ts';
-import { createLogger } from '../src/logging/create-logger.ts';
-import { type Database, openDatabase } from '../src/postgres/database.ts';
-import { connectSchemaRegistry } from '../src/registry/schema-registry.ts';
+import type { Database } from '../src/postgres/database.ts';
 import { fillTopics, type Totals } from './projection/backlog.ts';
 import {
   consumeOnly,
@@ -13,12 +10,11 @@ import {
   oneTransactionPerEvent,
   upsertOnly,
 } from './projection/references.ts';
+import { benchKafka, benchRegistry, benchLog as log, openBenchDatabase } from './support/clients.ts';
 import { cpuSecondsOf, cpuSecondsOfTree, peakMemoryMbOf } from './support/process-cost.ts';
 import { type ServerPids, startRole, withServers } from './support/servers.ts';
 
 const eventsDefault = 1_000_000;
-const requestTimeoutMs = 30_000;
-const log = createLogger({ level: 'warn', format: 'pretty' });
 
 /**
  * The projector as a process of its own on a backlog: 35 % likes, 5 % of them taken back, 50 % views, 10 % paid orders, one
@@ -27,31 +23,11 @@ const log = createLogger({ level: 'warn', format: 'pretty' });
 export const run = ([count]: readonly string[]): Promise<void> =>
   withServers(async (endpoints, pids) => {
     const events = count === undefined ? eventsDefault : Number(count);
-    const kafka = createKafka({
-      brokers: endpoints.kafkaBrokers,
-      clientId: 'bench',
-      connectTimeoutMs: 5000,
-      requestTimeoutMs,
-      retriesMax: 5,
-      retryDelayMs: 100,
-      log,
-    });
-    const registry = connectSchemaRegistry({
-      url: endpoints.schemaRegistryUrl,
-      requestTimeoutMs,
-      compatibility: 'FULL_TRANSITIVE',
-    });
+    const kafka = benchKafka(endpoints);
+    const registry = benchRegistry(endpoints);
     // Started once and stopped, so that tables and topics are there.
     await (await startRole('projector', endpoints)).stop();
-    const db = openDatabase({
-      url: endpoints.databaseUrl,
-      applicationName: 'bench',
-      poolSizeMax: 2,
-      connectTimeoutMs: 5000,
-      statementTimeoutMs: 600_000,
-      idleTransactionTimeoutMs: 600_000,
-      onIdleError: () => {},
-    });
+    const db = openBenchDatabase(endpoints.databaseUrl, 2);
     try {
       const expected = await fillTopics(kafka, registry, events);
       await measureProjector(endpoints, pids, db, expected);

@@ -1,8 +1,8 @@
 import autocannon from 'autocannon';
 import type { Endpoints } from '../src/infra/infrastructure.ts';
-import { createLogger } from '../src/logging/create-logger.ts';
-import { type Database, openDatabase } from '../src/postgres/database.ts';
+import type { Database } from '../src/postgres/database.ts';
 import { fullestWindowAt } from '../src/read-model/top-trends.ts';
+import { openBenchDatabase } from './support/clients.ts';
 import { operatorKey, startRole, withServers } from './support/servers.ts';
 
 const durationSeconds = 5;
@@ -11,7 +11,6 @@ const products = 10_000;
 const orders = 100_000;
 const users = 1000;
 const connections = 50;
-const log = createLogger({ level: 'warn', format: 'pretty' });
 
 interface Scenario {
   readonly name: string;
@@ -52,15 +51,7 @@ export const run = (): Promise<void> =>
   });
 
 const fill = async ({ databaseUrl }: Endpoints): Promise<void> => {
-  const db = openDatabase({
-    url: databaseUrl,
-    applicationName: 'bench',
-    poolSizeMax: 2,
-    connectTimeoutMs: 5000,
-    statementTimeoutMs: 60_000,
-    idleTransactionTimeoutMs: 60_000,
-    onIdleError: (error) => log.warn({ err: error }),
-  });
+  const db = openBenchDatabase(databaseUrl, 2);
   try {
     await fillModels(db);
   } finally {

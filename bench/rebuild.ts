@@ -9,9 +9,10 @@ import { eventCatalogue } from '../src/event-catalogue/event-catalogue.ts';
 import type { Endpoints } from '../src/infra/infrastructure.ts';
 import { appendEvents } from '../src/journal/append-events.ts';
 import { type SealedEvent, sealEvent } from '../src/journal/seal-event.ts';
-import { type Database, openDatabase } from '../src/postgres/database.ts';
+import type { Database } from '../src/postgres/database.ts';
 import { projectRoot } from '../src/project-root.ts';
 import { createRandom } from '../src/streams/testing/topology-test-driver.ts';
+import { openBenchDatabase } from './support/clients.ts';
 import { cpuSecondsOf, cpuSecondsOfTree, peakMemoryMbOf } from './support/process-cost.ts';
 import { type ServerPids, startRole, withServers } from './support/servers.ts';
 
@@ -29,15 +30,7 @@ export const run = ([count]: readonly string[]): Promise<void> =>
   withServers(async (endpoints, pids) => {
     const events = count === undefined ? eventsDefault : Number(count);
     await (await startRole('projector', endpoints)).stop();
-    const db = openDatabase({
-      url: endpoints.databaseUrl,
-      applicationName: 'bench',
-      poolSizeMax: 2,
-      connectTimeoutMs: 5000,
-      statementTimeoutMs: 600_000,
-      idleTransactionTimeoutMs: 600_000,
-      onIdleError: () => {},
-    });
+    const db = openBenchDatabase(endpoints.databaseUrl, 2);
     try {
       const written = await fillJournal(db, events);
       console.log(`${written.toLocaleString('en')} events in the journal`);

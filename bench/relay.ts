@@ -1,12 +1,11 @@
 import { storeWriterSchemas } from '../src/journal/writer-schemas.ts';
-import { createLogger } from '../src/logging/create-logger.ts';
-import { openDatabase } from '../src/postgres/database.ts';
 import { migrate } from '../src/postgres/migrate.ts';
 import { reshard } from '../src/relay/reshard.ts';
 import { drain } from './relay/drain.ts';
 import { bareKafkajs, handWrittenPoller } from './relay/references.ts';
 import type { RelayBench } from './relay/relay-bench.ts';
 import { idle, steady } from './relay/steady.ts';
+import { benchLog as log, openBenchDatabase } from './support/clients.ts';
 import { startRole, withServers } from './support/servers.ts';
 
 const cursor = (rowsAPage?: number) => ({
@@ -53,17 +52,8 @@ const parts: Readonly<Record<string, (bench: RelayBench) => Promise<void>>> = {
 export const run = (names: readonly string[] = []): Promise<void> => {
   const chosen = names.length > 0 ? names : Object.keys(parts);
   return withServers(async (endpoints, pids) => {
-    const log = createLogger({ level: 'warn', format: 'pretty' });
     await migrate(endpoints.databaseUrl, { log, connectTimeoutMs: 5000 });
-    const db = openDatabase({
-      url: endpoints.databaseUrl,
-      applicationName: 'bench',
-      poolSizeMax: 8,
-      connectTimeoutMs: 5000,
-      statementTimeoutMs: 600_000,
-      idleTransactionTimeoutMs: 600_000,
-      onIdleError: () => {},
-    });
+    const db = openBenchDatabase(endpoints.databaseUrl, 8);
     try {
       await storeWriterSchemas(db);
       // Makes the topics and registers the schemas.

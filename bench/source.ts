@@ -2,41 +2,26 @@ import { randomUUID } from 'node:crypto';
 import type { Kafka } from 'kafkajs';
 import { frame } from '../src/avro/confluent-frame.ts';
 import { envelopeSchemaOf, subjectOf } from '../src/avro/envelope-schema.ts';
-import { createKafka } from '../src/kafka/create-kafka.ts';
 import { encodeHeaders } from '../src/kafka/header-block.ts';
 import { createRecordProducer, type OutgoingRecord } from '../src/kafka/record-producer.ts';
 import { createRecordSource } from '../src/kafka/record-source.ts';
 import { connectTopicAdmin } from '../src/kafka/topic-admin.ts';
-import { createLogger } from '../src/logging/create-logger.ts';
 import { createEnvelopeDecoder } from '../src/registry/envelope-decoder.ts';
-import { connectSchemaRegistry, type SchemaRegistry } from '../src/registry/schema-registry.ts';
+import type { SchemaRegistry } from '../src/registry/schema-registry.ts';
 import type { RecordDecoder } from '../src/streams/ports.ts';
+import { benchKafka, benchRegistry, benchLog as log, requestTimeoutMs } from './support/clients.ts';
 import { withServers } from './support/servers.ts';
 
 const recordsTotal = 1_000_000;
 const pageSize = 10_000;
 const partitions = 3;
-const requestTimeoutMs = 30_000;
 const topics = ['bench-likes', 'bench-views', 'bench-orders'];
-const log = createLogger({ level: 'warn', format: 'pretty' });
 
 /** A million events with five headers in nine partitions: what kafkajs reads of them, what our source does, and with decoding. */
 export const run = (): Promise<void> =>
   withServers(async ({ kafkaBrokers, schemaRegistryUrl }) => {
-    const kafka = createKafka({
-      brokers: kafkaBrokers,
-      clientId: 'bench',
-      connectTimeoutMs: 5000,
-      requestTimeoutMs,
-      retriesMax: 5,
-      retryDelayMs: 100,
-      log,
-    });
-    const registry = connectSchemaRegistry({
-      url: schemaRegistryUrl,
-      requestTimeoutMs,
-      compatibility: 'FULL_TRANSITIVE',
-    });
+    const kafka = benchKafka({ kafkaBrokers });
+    const registry = benchRegistry({ schemaRegistryUrl });
     await fill(kafka, registry);
     console.log('reads                         | records/s | CPU s per 100 k | peak MB');
     await measure('kafkajs alone', () => readWithKafkajs(kafka));
