@@ -11,6 +11,7 @@ const description = `Commands decide events, the events are the truth, and every
 Every command carries an \`Idempotency-Key\`: sent again, it gets its first answer and does nothing a second time.
 Answers carry the version of what they are about, also as \`ETag\`; a command with \`If-Match\` happens only while that version is current.
 Queries answer from read models, with an \`ETag\`: asked again with it as \`If-None-Match\`, they say 304 when nothing changed.
+They follow commands within milliseconds, not at once: a query that must show what a command did brings the \`Consistency-Token\` of its answer, and waits for it.
 Every answer carries \`X-Request-Id\`. Nothing in a request is converted or ignored: what is not known is refused.
 
 ## Problems
