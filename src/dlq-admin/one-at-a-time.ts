@@ -1,14 +1,10 @@
 import type { Database } from '../postgres/database.ts';
+import { stayInTransaction } from '../postgres/stay-in-transaction.ts';
 
 // A number that stands for this and nothing else; it goes with the connection, so a process that dies holds nobody up.
 const statement = {
   name: 'try-to-change-dead-letters',
   text: `select pg_try_advisory_xact_lock(hashtextextended('millrace dead letters', 0)) as mine`,
-};
-
-const waitStatement = {
-  name: 'wait-in-transaction',
-  text: 'set local idle_in_transaction_session_timeout = 0',
 };
 
 /**
@@ -19,6 +15,6 @@ export const oneAtATime = <T>(database: Database, routine: () => Promise<T>): Pr
   database.transaction(async (tx) => {
     const [row] = await tx.execute<{ mine: boolean }>(statement);
     if (!row?.mine) return 'busy';
-    await tx.execute(waitStatement);
+    await stayInTransaction(tx);
     return routine();
   });

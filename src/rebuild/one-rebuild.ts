@@ -1,11 +1,10 @@
 import { OperatorError } from '../operator-error.ts';
 import type { Database } from '../postgres/database.ts';
+import { stayInTransaction } from '../postgres/stay-in-transaction.ts';
 
 const lockStatement = {
   name: 'try-to-rebuild',
-  text: `
-    select pg_try_advisory_xact_lock(hashtextextended('millrace rebuild ' || $1::text, 0)) as mine,
-           set_config('idle_in_transaction_session_timeout', '0', true)`,
+  text: `select pg_try_advisory_xact_lock(hashtextextended('millrace rebuild ' || $1::text, 0)) as mine`,
 };
 
 /** The lock goes with the connection: a process that dies holds nobody up. Nothing else is done in that transaction. */
@@ -20,5 +19,6 @@ export const oneRebuildAtATime = <T>(
       throw new OperatorError(`Somebody else is rebuilding ${projection}`, {
         remedy: 'Only one can at a time; try again when that is done',
       });
+    await stayInTransaction(tx);
     return routine();
   });
