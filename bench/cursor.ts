@@ -1,7 +1,7 @@
 import type { Database } from '../src/postgres/database.ts';
 import { migrate } from '../src/postgres/migrate.ts';
-import { afterDelta, type OutboxCursor } from '../src/relay/outbox-cursor.ts';
-import { openOutboxDelta, readOutboxPage } from '../src/relay/read-outbox-delta.ts';
+import { findOutboxDelta } from '../src/relay/open-outbox-delta.ts';
+import { readOutboxPage } from '../src/relay/read-outbox-page.ts';
 import { benchLog as log, openBenchDatabase } from './support/clients.ts';
 import { withServers } from './support/servers.ts';
 
@@ -52,7 +52,7 @@ const perCallMs = async (calls: number, call: () => Promise<unknown>): Promise<s
 
 const measure = async (db: Database, size: number): Promise<void> => {
   const atTheEnd = await currentPosition(db);
-  const idle = await perCallMs(polls, () => openOutboxDelta(db, atTheEnd));
+  const idle = await perCallMs(polls, () => findOutboxDelta(db, atTheEnd));
 
   const holding = db.transaction(async (tx) => {
     await tx.execute({ name: 'hold', text: 'select pg_current_xact_id()' });
@@ -63,16 +63,16 @@ const measure = async (db: Database, size: number): Promise<void> => {
   await new Promise((resolve) => setTimeout(resolve, 50));
   const withOpen = await currentPosition(db);
   await fill(db, size * 10, 1000);
-  const heldUp = await perCallMs(polls, () => openOutboxDelta(db, withOpen));
+  const heldUp = await perCallMs(polls, () => findOutboxDelta(db, withOpen));
   release();
   await holding;
 
-  const opened = await openOutboxDelta(db, atTheEnd);
+  const opened = await findOutboxDelta(db, atTheEnd);
   if (!opened) throw new Error('There is a delta of a thousand rows');
-  const onePage = await perCallMs(pages, () => readOutboxPage(db, opened, pageRows));
+  const onePage = await perCallMs(pages, () => readOutboxPage(db, opened, { rowsMax: pageRows, row: null }));
   await db.transaction(async (tx) => {
     await tx.execute({ name: 'off', text: 'alter table outbox disable trigger outbox_is_append_only' });
-    await tx.execute({ name: 'trim', text: `delete from outbox where id > $1` }, [opened.firstId - 1]);
+    await tx.execute({ name: 'trim', text: `delete from outbox where id > $1` }, [opened.bounds.firstId - 1]);
     await tx.execute({ name: 'on', text: 'alter table outbox enable trigger outbox_is_append_only' });
   });
   console.log(
@@ -82,11 +82,10 @@ const measure = async (db: Database, size: number): Promise<void> => {
 
 let release: () => void = () => {};
 
-const currentPosition = async (db: Database): Promise<OutboxCursor> => {
+const currentPosition = async (db: Database): Promise<string> => {
   const [row] = await db.execute<{ now: string }>({
     name: 'now',
     text: 'select pg_current_snapshot()::text as now',
   });
-  const now = row?.now ?? '';
-  return afterDelta({ from: now, to: now, lastId: 0 });
+  return row?.now ?? '';
 };

@@ -30,3 +30,66 @@ comment on column outbox_cursor.final_id is 'The last row of the delta.';
 comment on column outbox_cursor.restored_last_id is
   'Of the rows that came with a dump those up to here are passed; all of them where it is null.';
 create index outbox_cursor_age on outbox_cursor (created_at);
+
+create function require_cursor_row(cursor_id bigint, written_at timestamptz) returns boolean
+  language plpgsql stable as $$
+begin
+  if exists (select from outbox_cursor where id = cursor_id and created_at = written_at) then
+    return true;
+  end if;
+  raise exception 'this server has no cursor row % of %', cursor_id, written_at using errcode = 'MR001';
+end
+$$;
+comment on function require_cursor_row is
+  'Fails on a server that does not have the row: a delta that was opened elsewhere must not be read here.';
+
+-- As before, and: only slots of this database count, and rows that came with a dump are passed by id.
+create or replace view outbox_position as
+  select part.shard, s.shards,
+         coalesce(wal.mark_snapshot, c.from_snapshot, '1:1:'::pg_snapshot) as from_snapshot,
+         coalesce(wal.mark_snapshot, c.to_snapshot, '1:1:'::pg_snapshot) as to_snapshot,
+         case when wal.mark_snapshot is null then coalesce(c.last_id, 0) else 0 end as last_id,
+         coalesce(wal.system_identifier, c.system_identifier) as system_identifier,
+         case when wal.mark_snapshot is null then c.restored_last_id end as restored_last_id
+  from relay_sharding s
+  cross join lateral generate_series(1, s.shards) as part(shard)
+  left join lateral (
+    select from_snapshot, to_snapshot, last_id, restored_last_id, system_identifier from outbox_cursor
+    where shards = s.shards and shard = part.shard order by id desc limit 1) c on true
+  left join lateral (
+    select mark.mark_snapshot, mark.system_identifier
+    from (select slot, lsn, cursor_until from outbox_wal_position order by id desc limit 1) newest
+    left join pg_replication_slots confirmed
+      on confirmed.slot_name = newest.slot and confirmed.database = current_database()
+    join outbox_wal_position mark
+      on mark.slot = newest.slot and mark.mark_lsn <= greatest(newest.lsn, confirmed.confirmed_flush_lsn)
+    where newest.cursor_until is null
+    order by mark.id desc limit 1) wal on s.shards = 1;
+
+create or replace view outbox_event_state as
+  select o.id, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.aggregate_version, o.created_at,
+         case
+           when f.dead_at is not null then 'dead'
+           when f.outbox_id is not null and exists (
+                  select from outbox_failed earlier
+                  where earlier.aggregate_type = f.aggregate_type and earlier.aggregate_id = f.aggregate_id
+                    and earlier.outbox_id < f.outbox_id) then 'waiting'
+           when f.outbox_id is not null then 'failed'
+           when d.original_id is not null then 'dead'
+           when exists (select from operator_audit dropped
+                        where dropped.action = 'outbox.drop' and (dropped.target->>'outboxId')::bigint = o.id)
+             then 'dropped'
+           when exists (select from outbox_position p, journal_origin origin
+                        where p.shard = outbox_shard(o.partition_key, p.shards)
+                          and case when o.id <= origin.restored_until_id
+                                   then o.id <= coalesce(p.restored_last_id, origin.restored_until_id)
+                                   else pg_visible_in_snapshot(o.tx_id, p.from_snapshot)
+                                     or pg_visible_in_snapshot(o.tx_id, p.to_snapshot) and o.id <= p.last_id end)
+             then 'sent'
+           else 'new'
+         end as state,
+         coalesce(f.retry_count, 0) as attempts, coalesce(f.last_error, d.reason) as last_error,
+         coalesce(f.failed_at, d.created_at) as failed_at, f.next_retry_at, coalesce(f.dead_at, d.created_at) as dead_at
+  from outbox o
+  left join outbox_failed f on f.outbox_id = o.id
+  left join outbox_dead_letter d on d.original_id = o.id;

@@ -13,12 +13,14 @@ export type Changes =
 
 // As in the relay's cursor: a change is missing from a snapshot when its transaction began after it, or was under way in it.
 // One statement, so that the changes, the horizon and the new position are seen at one moment. A transaction that was under way
-// and still is has dropped nothing, for its changes are not there yet.
+// and still is has dropped nothing, for its changes are not there yet. Transactions that are still to come are those of another
+// server, in a database that was restored from a dump.
 const statement = {
   name: 'read-changes',
   text: `
     with missing as materialized (
       select model, keys from model_change where tx_id >= pg_snapshot_xmax($1::pg_snapshot)
+        and tx_id < pg_snapshot_xmax(pg_current_snapshot())
       union all
       select written.model, written.keys from pg_snapshot_xip($1::pg_snapshot) as open_then(xid)
       cross join lateral (select model, keys from model_change where tx_id = xid offset 0) written
@@ -30,6 +32,7 @@ const statement = {
            system.system_identifier::text <> $2
              or pg_snapshot_xmax($1::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot()) as "isForeign",
            horizon.forgotten_tx >= pg_snapshot_xmax($1::pg_snapshot)
+               and horizon.forgotten_tx < pg_snapshot_xmax(pg_current_snapshot())
              or exists (
                select from pg_snapshot_xip($1::pg_snapshot) as open_then(xid)
                where xid <= horizon.forgotten_tx and pg_visible_in_snapshot(xid, pg_current_snapshot())

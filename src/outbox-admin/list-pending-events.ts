@@ -1,32 +1,35 @@
 import { OperatorError } from '../operator-error.ts';
 import type { SqlRunner } from '../postgres/database.ts';
 import { loadPositions, type ShardPosition } from '../relay/load-positions.ts';
+import { pendingIds } from '../relay/missing-rows.ts';
 import { ForeignCursor } from '../relay/outbox-cursor.ts';
 import { inShard, type Shard, statementSuffix } from '../relay/shard.ts';
 import type { EventFilter } from './event-selection.ts';
 import type { OutboxEvent } from './outbox-event.ts';
 
+const cursorParameters = {
+  from: '$1::pg_snapshot',
+  to: '$2::pg_snapshot',
+  lastId: '$3',
+  restoredLastId: '$4',
+};
+
 // Found through the index on tx_id as the relay does it: the view would walk the whole journal for the same answer.
 const statement = (shard: Shard) => ({
   name: `list-pending-events${statementSuffix(shard)}`,
   text: `
-    with missing as (
-      select id from outbox where tx_id >= pg_snapshot_xmax($1::pg_snapshot)
-      union all
-      select id from outbox where tx_id = any (array(select pg_snapshot_xip($1::pg_snapshot)))
-    )
+    with pending as (${pendingIds(cursorParameters)})
     select id, event_id as "eventId", event_type as "eventType", aggregate_type as "aggregateType",
            aggregate_id as "aggregateId", aggregate_version as "aggregateVersion", created_at as "createdAt",
            'new' as state, 0 as attempts, null as "lastError", null as "failedAt", null as "nextRetryAt",
            null as "deadAt"
-    from outbox join missing using (id)
-    where not (pg_visible_in_snapshot(tx_id, $2::pg_snapshot) and id <= $3)
-      and ($4::text is null or aggregate_type = $4 and aggregate_id = $5)
-      and ($6::text is null or event_type = $6)
+    from outbox join pending using (id)
+    where ($5::text is null or aggregate_type = $5 and aggregate_id = $6)
+      and ($7::text is null or event_type = $7)
       and not exists (select from outbox_failed where outbox_id = outbox.id)
       ${inShard(shard)}
     order by id
-    limit $7`,
+    limit $8`,
 });
 
 /** Committed events that the relay has not come to yet; oldest first. */
@@ -51,6 +54,7 @@ const listOfShard = (
     cursor.from,
     cursor.to,
     cursor.lastId,
+    cursor.restoredLastId ?? null,
     aggregate?.aggregateType ?? null,
     aggregate?.aggregateId ?? null,
     eventType ?? null,

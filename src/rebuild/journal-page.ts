@@ -1,6 +1,7 @@
 import type { BinaryRows } from '../postgres/binary-rows.ts';
 import { readInt8 } from '../postgres/binary-values.ts';
 import type { Database } from '../postgres/database.ts';
+import { restoredUntilId } from '../relay/missing-rows.ts';
 import type { RawRecord } from '../streams/record.ts';
 import type { JournalKind } from './journal-kinds.ts';
 
@@ -12,6 +13,7 @@ export interface JournalDelta {
   readonly finalId: number;
 }
 
+// Rows that came with a dump were there before everything else: they belong to the part that begins with the journal.
 // Columns of fixed width first: they stand at the same place in every row.
 const statement = {
   name: 'read-journal-page',
@@ -19,8 +21,9 @@ const statement = {
     select id, schema_fingerprint, partition_key, payload
     from outbox
     where id >= $3 and id <= $4
-      and not pg_visible_in_snapshot(tx_id, $1::pg_snapshot)
-      and pg_visible_in_snapshot(tx_id, $2::pg_snapshot)
+      and case when id <= ${restoredUntilId} then pg_snapshot_xmax($1::pg_snapshot) = '1'
+               else not pg_visible_in_snapshot(tx_id, $1::pg_snapshot)
+                 and pg_visible_in_snapshot(tx_id, $2::pg_snapshot) end
       and event_type = any ($5::text[])
     order by id
     limit $6`,

@@ -1,4 +1,5 @@
 import type { SqlRunner } from '../postgres/database.ts';
+import { restoredUntilId } from '../relay/missing-rows.ts';
 
 // Rows that a snapshot has and the relay has not passed. What it could not send counts as passed: it is held elsewhere.
 const statement = {
@@ -9,12 +10,14 @@ const statement = {
       cross join lateral (
         select from outbox o
         where o.tx_id >= pg_snapshot_xmin(p.from_snapshot) and pg_visible_in_snapshot(o.tx_id, $1::pg_snapshot)
+          and o.id > ${restoredUntilId}
           and p.shard = outbox_shard(o.partition_key, p.shards)
           and not pg_visible_in_snapshot(o.tx_id, p.from_snapshot)
           and not (pg_visible_in_snapshot(o.tx_id, p.to_snapshot) and o.id <= p.last_id)
         limit 1) unsent
-    ) as "isBehind",
-    (select string_agg(format('%s %s %s', from_snapshot, to_snapshot, last_id), ',' order by shard) from outbox_position)
+    ) or exists (select from outbox_position where restored_last_id is not null) as "isBehind",
+    (select string_agg(format('%s %s %s %s', from_snapshot, to_snapshot, last_id, restored_last_id), ',' order by shard)
+     from outbox_position)
       as position`,
 };
 

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { createWriterSchemas } from '../journal/writer-schemas.ts';
-import { openOutboxDelta, resumeOutboxDelta } from '../relay/read-outbox-delta.ts';
+import { findBounds, findOutboxDelta } from '../relay/open-outbox-delta.ts';
 import type { Place } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
 import { type Build, beginCatchUp, setDelta, setPositions } from './build.ts';
@@ -36,7 +36,7 @@ export const replayJournal = async (ports: RebuildPorts, replay: Replay): Promis
     if (build.fromSnapshot !== beforeEverything) break;
     const from = build.toSnapshot ?? beforeEverything;
     await untilOthersEnded(ports);
-    const next = await openOutboxDelta(database, { from, to: from, lastId: 0 });
+    const next = await findOutboxDelta(database, from);
     const to = next?.cursor.to ?? from;
     const current = build;
     await database.transaction(async (tx) => {
@@ -70,7 +70,7 @@ const deltaOf = async (
     return { from, to, firstId: 1, finalId: row?.finalId ?? 0 };
   }
   if (from === to) return undefined;
-  const { firstId, finalId } = await resumeOutboxDelta(database, { from, to, lastId: 0 });
+  const { firstId, finalId } = await findBounds(database, { from, to, lastId: 0 });
   return finalId === 0 ? undefined : { from, to, firstId, finalId };
 };
 

@@ -73,7 +73,7 @@ export const readRelayStatus = async (database: Database, settings: StallSetting
 const shardStatus = ({ lease, ...shard }: StallShard): ShardStatus => ({
   number: shard.number,
   of: shard.of,
-  cursor: shard.position,
+  cursor: { from: shard.position.from, to: shard.position.to, lastId: shard.position.lastId },
   movedAt: shard.movedAt,
   pending: shard.pending,
   oldestPendingAt: shard.oldestPendingAt,

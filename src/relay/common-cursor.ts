@@ -1,4 +1,4 @@
-import { isBetweenDeltas, type OutboxCursor } from './outbox-cursor.ts';
+import type { OutboxCursor } from './outbox-cursor.ts';
 
 interface Snapshot {
   /** Transactions from here on are not visible. */
@@ -31,8 +31,10 @@ export const intersectSnapshots = (snapshots: readonly string[]): string => {
  */
 export const commonCursor = (cursors: readonly OutboxCursor[]): OutboxCursor => {
   const from = intersectSnapshots(cursors.map((cursor) => cursor.from));
-  const underWay = cursors.filter((cursor) => !isBetweenDeltas(cursor));
-  if (underWay.length === 0) return { from, to: from, lastId: 0 };
+  const restored = cursors.map(({ restoredLastId }) => restoredLastId).filter((id) => id !== undefined);
+  const ofDump = restored.length > 0 && { restoredLastId: Math.min(...restored) };
+  const underWay = cursors.filter((cursor) => cursor.from !== cursor.to);
+  if (underWay.length === 0) return { from, to: from, lastId: 0, ...ofDump };
   const to = intersectSnapshots(cursors.map((cursor) => cursor.to));
-  return { from, to, lastId: Math.min(...underWay.map(({ lastId }) => lastId)) };
+  return { from, to, lastId: Math.min(...underWay.map(({ lastId }) => lastId)), ...ofDump };
 };

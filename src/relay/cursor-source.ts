@@ -1,14 +1,18 @@
 import type { Database } from '../postgres/database.ts';
-import type { Lease } from './lease.ts';
+import { type Lease, LeaseMoved } from './lease.ts';
+import { type OutboxDelta, openOutboxDelta, resumeOutboxDelta } from './open-outbox-delta.ts';
 import {
   afterDelta,
-  isBetweenDeltas,
+  type CursorRow,
+  lastIdOf,
   loadOutboxCursor,
+  type MoveFrom,
   moveOutboxCursor,
-  type OutboxCursor,
+  passedUpTo,
+  type StoredCursor,
 } from './outbox-cursor.ts';
 import type { FailedRow, OutboxPage, OutboxSource } from './outbox-source.ts';
-import { type OutboxDelta, openOutboxDelta, readOutboxPage, resumeOutboxDelta } from './read-outbox-delta.ts';
+import { DeltaGone, readOutboxPage } from './read-outbox-page.ts';
 import { type Shard, singleShard } from './shard.ts';
 import { storeFailedRows } from './store-failed-rows.ts';
 
@@ -19,51 +23,81 @@ interface CursorPage extends OutboxPage {
 
 /** Reads the outbox by snapshots. What it remembers can be forgotten at any time: the database has it. */
 export const createCursorSource = (database: Database, shard: Shard = singleShard): OutboxSource => {
-  let cursor: OutboxCursor | undefined;
+  /** Where the cursor is once everything that is being settled is stored, and the newest row that is known to be. */
+  let stored: StoredCursor | undefined;
   let delta: OutboxDelta | undefined;
   /** Given and not settled yet, in their order. */
   let pages: CursorPage[] = [];
+  /** Ends when what is being settled has its answer, whatever that is. */
+  let settling: Promise<unknown> = Promise.resolve();
 
   const forget = (): void => {
-    cursor = undefined;
+    stored = undefined;
     delta = undefined;
     pages = [];
   };
 
-  const currentDelta = async (): Promise<OutboxDelta | undefined> => {
+  const currentDelta = async (lease: Lease): Promise<OutboxDelta | undefined> => {
     if (delta) return delta;
-    cursor ??= await loadOutboxCursor(database, shard);
-    delta = isBetweenDeltas(cursor)
-      ? await openOutboxDelta(database, cursor)
-      : await resumeOutboxDelta(database, cursor);
+    // A delta is opened on top of the row that is just being stored.
+    await settling;
+    stored ??= await loadOutboxCursor(database, shard);
+    delta = await resumeOutboxDelta(database, stored);
+    if (delta) return delta;
+    const { cursor, row } = stored;
+    const opened = await openOutboxDelta(database, cursor, { row, lease, shard });
+    if (opened.kind === 'nothing-new') return undefined;
+    if (opened.kind === 'refused') throw new DeltaGone('The cursor has been moved by somebody else');
+    delta = opened.delta;
+    stored = { ...opened.delta, row: opened.row };
     return delta;
   };
 
   const readPage = async (open: OutboxDelta, rowsMax: number): Promise<CursorPage> => ({
-    rows: await readOutboxPage(database, open, rowsMax, shard),
+    rows: await readOutboxPage(database, open, { rowsMax, shard, row: stored?.row ?? null }),
     delta: open,
   });
 
-  const move = (next: OutboxCursor, failed: readonly FailedRow[], lease: Lease): Promise<boolean> =>
+  const firstPage = async (rowsMax: number, lease: Lease): Promise<CursorPage | undefined> => {
+    const open = await currentDelta(lease);
+    if (!open) return undefined;
+    const page = await readPage(open, rowsMax);
+    pages = [page];
+    return page;
+  };
+
+  const move = (next: Omit<StoredCursor, 'row'>, failed: readonly FailedRow[], from: MoveFrom) =>
     failed.length === 0
-      ? moveOutboxCursor(database, next, lease, shard)
+      ? moveOutboxCursor(database, next, from)
       : database
           .transaction(async (tx) => {
             await storeFailedRows(tx, failed);
-            if (await moveOutboxCursor(tx, next, lease, shard)) return true;
-            throw new LeaseLost();
+            const moved = await moveOutboxCursor(tx, next, from);
+            if (moved) return moved;
+            throw new LeaseMoved('The cursor has been moved by somebody else');
           })
-          .catch(rejectLostLease);
+          .catch(undefinedWhenMoved);
+
+  /** Unless all of it was forgotten, and perhaps loaded again, while the row was stored. */
+  const noteRow = (moved: CursorRow, before: CursorRow | null): void => {
+    if (stored && stored.row === before) stored = { ...stored, row: moved };
+  };
 
   return {
-    nextPage: async (rowsMax) => {
+    nextPage: async (rowsMax, lease) => {
       const [given] = pages;
       if (given) return given;
-      const open = await currentDelta();
-      if (!open) return undefined;
-      const page = await readPage(open, rowsMax);
-      pages = [page];
-      return page;
+      try {
+        return await firstPage(rowsMax, lease);
+      } catch (error) {
+        if (!(error instanceof DeltaGone)) throw error;
+      }
+      // The server behind the address is another one now: what it has stored counts.
+      forget();
+      return firstPage(rowsMax, lease).catch((error: unknown) => {
+        forget();
+        throw error instanceof DeltaGone ? new LeaseMoved(error.message, { cause: error }) : error;
+      });
     },
 
     pageAfter: async (page, rowsMax) => {
@@ -80,15 +114,22 @@ export const createCursorSource = (database: Database, shard: Shard = singleShar
 
     settle: async (settled, count, failed, lease) => {
       const [page, ...later] = pages;
-      if (!page || settled !== page)
+      if (!page || settled !== page || !stored)
         throw new Error('Pages are settled in the order in which they were given');
       const rest = restAfter(page, count);
-      const next = rest ? rest.cursor : afterDelta(page.delta.cursor);
-      cursor = next;
+      const next = rest ?? { cursor: afterDelta(page.delta.cursor) };
+      const { row } = stored;
+      stored = { ...next, row };
       delta = rest;
       pages = count === page.rows.length ? later : [];
+      const moving = move(next, failed, { row, lease, shard });
+      settling = moving.catch(() => undefined);
       try {
-        if (await move(next, failed, lease)) return true;
+        const moved = await moving;
+        if (moved) {
+          noteRow(moved, row);
+          return true;
+        }
       } catch (error) {
         forget();
         throw error;
@@ -104,16 +145,14 @@ export const createCursorSource = (database: Database, shard: Shard = singleShar
 
 /** What is left of the delta behind so many rows of a page; undefined when that is nothing. */
 const restAfter = ({ rows, delta }: CursorPage, count: number): OutboxDelta | undefined => {
-  const { cursor, finalId } = delta;
-  const lastId = count === rows.length ? (rows.at(-1)?.id ?? finalId) : (rows[count - 1]?.id ?? 0);
-  if (count === rows.length && lastId >= finalId) return undefined;
-  return { ...delta, cursor: { ...cursor, lastId: Math.max(lastId, cursor.lastId) } };
+  const { cursor, bounds } = delta;
+  const lastId = count === rows.length ? (rows.at(-1)?.id ?? bounds.finalId) : (rows[count - 1]?.id ?? 0);
+  if (count === rows.length && lastId >= bounds.finalId) return undefined;
+  return { bounds, cursor: passedUpTo(cursor, Math.max(lastId, lastIdOf(cursor))) };
 };
 
-/** Rolls back what was stored together with the cursor. */
-class LeaseLost extends Error {}
-
-const rejectLostLease = (error: unknown): false => {
-  if (error instanceof LeaseLost) return false;
+/** What was stored together with the cursor is rolled back. */
+const undefinedWhenMoved = (error: unknown): undefined => {
+  if (error instanceof LeaseMoved) return undefined;
   throw error;
 };

@@ -8,6 +8,11 @@ export interface Lease {
   readonly lapsedFrom: string | null;
 }
 
+/** The lease has gone to another relay: what is stored is that one's to decide. */
+export class LeaseMoved extends Error {
+  override readonly name = 'LeaseMoved';
+}
+
 // A shard's lease can be had only while its division is in force; whoever changes that waits for those who are just asking.
 const acquireStatement = {
   name: 'acquire-lease',

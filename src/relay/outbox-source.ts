@@ -46,8 +46,11 @@ export const aggregateKey = (row: { aggregateType: string; aggregateId: string }
 
 /** Where the relay gets its rows from: the table by snapshots, or the write-ahead log. */
 export interface OutboxSource {
-  /** The next rows, or undefined when there is nothing new. Asked again without settling, it gives the same rows. */
-  nextPage(rowsMax: number): Promise<OutboxPage | undefined>;
+  /**
+   * The next rows, or undefined when there is nothing new. Asked again without settling, it gives the same rows. Throws
+   * `LeaseMoved` when the lease has gone to another relay.
+   */
+  nextPage(rowsMax: number, lease: Lease): Promise<OutboxPage | undefined>;
   /**
    * What the next page will be once this one, the last that was given, is settled; undefined when that is not known yet.
    * The rows are the very same then.

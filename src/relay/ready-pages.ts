@@ -1,5 +1,6 @@
 import type { Database } from '../postgres/database.ts';
 import { findHeldAggregates } from './find-held-aggregates.ts';
+import type { Lease } from './lease.ts';
 import type { OutboxPage, OutboxSource } from './outbox-source.ts';
 import { type PreparedPage, type PublishPorts, preparePage } from './publish-page.ts';
 import type { Suspicion } from './suspicion.ts';
@@ -14,7 +15,7 @@ export interface ReadyPage {
 }
 
 export interface ReadyPages {
-  next(): Promise<ReadyPage | undefined>;
+  next(lease: Lease): Promise<ReadyPage | undefined>;
   /** Makes the page after this one ready, where there is one. What fails in that fails again, and is told, when it is its turn. */
   readAhead(page: OutboxPage): Promise<void>;
   /** Whether the next page is ready already. */
@@ -43,8 +44,8 @@ export const createReadyPages = (options: ReadyPagesOptions, suspicion: Suspicio
   };
 
   return {
-    next: async () => {
-      const page = await source.nextPage(suspicion.rowsMax);
+    next: async (lease) => {
+      const page = await source.nextPage(suspicion.rowsMax, lease);
       const made = ahead;
       ahead = undefined;
       // The source may have forgotten and read again since.

@@ -2,7 +2,7 @@ import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
 import { CircuitOpen } from './circuit-breaker.ts';
 import type { DeadLetterNet } from './dead-letters.ts';
-import type { Lease } from './lease.ts';
+import { type Lease, LeaseMoved } from './lease.ts';
 import { createLeaseHolder, type LeaseHolder } from './lease-holder.ts';
 import { type Relay, startLoop } from './loop.ts';
 import type { FailedRow, OutboxPage, OutboxSource } from './outbox-source.ts';
@@ -126,21 +126,28 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
     return true;
   };
 
+  /** What is in memory does not hold any more; what is stored does. */
+  const startOver = (): number => {
+    log.warn('The lease went to another relay while this one was publishing; that one publishes it again');
+    holder.doubt();
+    source.forget();
+    return 0;
+  };
+
   const step = async (): Promise<number> => {
     const lease = await holder.hold();
     if (!lease) return settings.leaseMs / 3;
     if (breaker.waitMs > 0) throw new CircuitOpen(breaker.waitMs);
 
-    const ready = await readyPages.next();
+    const ready = await readyPages.next(lease).catch((error: unknown) => {
+      if (error instanceof LeaseMoved) return 'moved' as const;
+      throw error;
+    });
+    if (ready === 'moved') return startOver();
     if (!ready) return settings.pollIntervalMs;
     const { page } = ready;
     const outcome = await publish(ready, lease);
-    if (!(await settle(page, outcome, lease))) {
-      log.warn('The lease went to another relay while this one was publishing; that one publishes it again');
-      holder.doubt();
-      source.forget();
-      return 0;
-    }
+    if (!(await settle(page, outcome, lease))) return startOver();
     const { settledCount, failed, stopped } = outcome;
     if (failed.length > 0) tellFailures(observer, failed);
     for (const { row, error, tried } of failed) {

@@ -2,10 +2,10 @@ import { writeAudit } from '../operator-audit/write-audit.ts';
 import { OperatorError } from '../operator-error.ts';
 import type { Database, SqlRunner } from '../postgres/database.ts';
 import { commonCursor } from './common-cursor.ts';
+import { countBetween } from './count-between.ts';
 import { fenceShards, lockSharding } from './fence-shards.ts';
 import type { ShardPosition } from './load-positions.ts';
 import { loadOutboxCursor, type OutboxCursor } from './outbox-cursor.ts';
-import { countBetween } from './read-outbox-delta.ts';
 import { shardsOf } from './shard.ts';
 import { loadShardCount } from './sharding.ts';
 
@@ -63,7 +63,10 @@ const unchanged = (shards: number): ReshardReport => ({
 
 const findMeetingPoint = async (db: SqlRunner, shards: number): Promise<MeetingPoint> => {
   const old: ShardPosition[] = [];
-  for (const shard of shardsOf(shards)) old.push({ shard, cursor: await loadOutboxCursor(db, shard) });
+  for (const shard of shardsOf(shards)) {
+    const { cursor } = await loadOutboxCursor(db, shard);
+    old.push({ shard, cursor });
+  }
   return { old, cursor: commonCursor(old.map(({ cursor }) => cursor)) };
 };
 
@@ -85,13 +88,15 @@ const divideStatement = {
     ), forgotten as (
       delete from relay_suspicion
     )
-    insert into outbox_cursor (from_snapshot, to_snapshot, last_id, lease_token, system_identifier, shards, shard)
-    select $1::pg_snapshot, $2::pg_snapshot, $3, 0, system_identifier, $4, shard
+    insert into outbox_cursor (from_snapshot, to_snapshot, last_id, restored_last_id, lease_token, system_identifier,
+                               timeline, shards, shard)
+    select $1::pg_snapshot, $2::pg_snapshot, $3, $5, 0, system_identifier, server_timeline(), $4, shard
     from pg_control_system(), generate_series(1, $4::integer) as shard`,
 };
 
-const divide = async (tx: SqlRunner, shards: number, { from, to, lastId }: OutboxCursor): Promise<void> => {
-  await tx.execute(divideStatement, [from, to, lastId, shards]);
+const divide = async (tx: SqlRunner, shards: number, cursor: OutboxCursor): Promise<void> => {
+  const { from, to, lastId, restoredLastId = null } = cursor;
+  await tx.execute(divideStatement, [from, to, lastId, shards, restoredLastId]);
 };
 
 const logPositionStatement = {

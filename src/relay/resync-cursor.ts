@@ -1,6 +1,10 @@
+import { OperatorError } from '../operator-error.ts';
 import type { SqlRunner } from '../postgres/database.ts';
+import { codeOf } from '../postgres/sql-error.ts';
 import { fenceShards, lockSharding } from './fence-shards.ts';
-import { startOfJournal } from './outbox-cursor.ts';
+
+/** How long writers may take to end; others that want to write wait behind whoever waits. */
+const writersWaitMs = 5000;
 
 const countStatement = {
   name: 'count-from-id',
@@ -21,13 +25,47 @@ export const planResync = async (db: SqlRunner, fromId: number): Promise<ResyncP
 
 const forgetStatement = { name: 'forget-log-positions', text: 'delete from outbox_wal_position' };
 
-// No lease is behind it, which the token 0 says.
+const patienceStatement = { name: 'wait-for-writers', text: `set local lock_timeout = '${writersWaitMs}ms'` };
+// Waits for whoever has written and not committed yet, and lets nobody write meanwhile: from now on every row is committed.
+const lockStatement = { name: 'lock-outbox', text: 'lock table outbox in share row exclusive mode' };
+
+const originStatement = {
+  name: 'set-journal-origin',
+  text: `
+    update journal_origin
+    set restored_until_id = greatest(restored_until_id, (select coalesce(max(id), 0) from outbox)),
+        restored_at = clock_timestamp()`,
+};
+
+// Rows that are there go by id: after a restore their transaction ids are those of another server. What is committed later
+// goes by snapshots, from this one on. No lease is behind it, which the token 0 says.
 const resyncStatement = {
   name: 'resync-cursor',
   text: `
-    insert into outbox_cursor (from_snapshot, to_snapshot, last_id, lease_token, system_identifier, shards, shard)
-    select $1::pg_snapshot, pg_current_snapshot(), $2::bigint - 1, 0, system_identifier, $3, shard
-    from pg_control_system(), generate_series(1, $3::integer) as shard`,
+    insert into outbox_cursor (from_snapshot, to_snapshot, last_id, restored_last_id, lease_token, system_identifier,
+                               timeline, shards, shard)
+    select pg_current_snapshot(), pg_current_snapshot(), 0, $1::bigint - 1, 0, system_identifier, server_timeline(), $2,
+           shard
+    from pg_control_system(), generate_series(1, $2::integer) as shard`,
+};
+
+const lockNotAvailable = '55P03';
+
+const lockOutbox = async (tx: SqlRunner): Promise<void> => {
+  await tx.execute(patienceStatement);
+  try {
+    await tx.execute(lockStatement);
+  } catch (error) {
+    if (codeOf(error) !== lockNotAvailable) throw error;
+    throw new OperatorError(
+      'A transaction that writes events has been open for too long; nothing has changed',
+      {
+        remedy:
+          'End it (select pid, xact_start, query from pg_stat_activity order by xact_start) and run the command again',
+        cause: error,
+      },
+    );
+  }
 };
 
 /**
@@ -40,5 +78,7 @@ export const resyncCursor = async (tx: SqlRunner, fromId: number): Promise<void>
   const shards = await lockSharding(tx);
   await fenceShards(tx, { shards, by: 'resync' });
   await tx.execute(forgetStatement);
-  await tx.execute(resyncStatement, [startOfJournal.from, fromId, shards]);
+  await lockOutbox(tx);
+  await tx.execute(originStatement);
+  await tx.execute(resyncStatement, [fromId, shards]);
 };

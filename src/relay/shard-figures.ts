@@ -1,11 +1,13 @@
 import type { SqlRunner } from '../postgres/database.ts';
+import { restoredUntilId } from './missing-rows.ts';
+import type { CursorColumns } from './outbox-cursor.ts';
 import { inShard, type Shard, statementSuffix } from './shard.ts';
 
 /** How far one shard has come and what waits in it. */
 export interface ShardFigures extends ShardProgress, Waiting {}
 
 interface ShardProgress extends Shard {
-  readonly position: { readonly from: string; readonly to: string; readonly lastId: number };
+  readonly position: CursorColumns;
   /** The position was written by another database server: what is said to be pending here means nothing. */
   readonly isForeign: boolean;
   /** When the relay last got further; null when it never did. */
@@ -30,7 +32,8 @@ const progressStatement = {
   name: 'read-shard-progress',
   text: `
     select p.shard as number, p.shards as of,
-           json_build_object('from', p.from_snapshot::text, 'to', p.to_snapshot::text, 'lastId', p.last_id) as position,
+           json_build_object('from', p.from_snapshot::text, 'to', p.to_snapshot::text, 'lastId', p.last_id,
+                             'restoredLastId', p.restored_last_id) as position,
            coalesce(p.system_identifier <> (select system_identifier from pg_control_system()), false)
              or pg_snapshot_xmax(p.to_snapshot) > pg_snapshot_xmax(pg_current_snapshot()) as "isForeign",
            greatest((select created_at from outbox_cursor c
@@ -48,18 +51,23 @@ const waitingStatement = (shard: Shard) => ({
   text: `
     with missing as (
       (select id, tx_id, partition_key, created_at from outbox
-       where tx_id >= pg_snapshot_xmax($1::pg_snapshot) order by tx_id, id limit $4)
+       where tx_id >= pg_snapshot_xmax($1::pg_snapshot) and tx_id < pg_snapshot_xmax(pg_current_snapshot())
+         and id > ${restoredUntilId}
+       order by tx_id, id limit $4)
       union all
       (select written.* from pg_snapshot_xip($1::pg_snapshot) as open_then(xid)
        cross join lateral (select id, tx_id, partition_key, created_at from outbox
-                           where tx_id = xid order by tx_id, id limit $4) written
+                           where tx_id = xid and id > ${restoredUntilId} order by tx_id, id limit $4) written
        limit $4)
+      union all
+      (select id, null, partition_key, created_at from outbox
+       where id > $6::bigint and id <= ${restoredUntilId} order by id limit $4)
     ),
     waiting as (
       select count(*) as counted, min(id) as "firstId", min(created_at) as "oldestPendingAt",
              count(*) filter (where created_at < clock_timestamp() - $5 * interval '1 millisecond') as overdue
       from missing
-      where not (pg_visible_in_snapshot(tx_id, $2::pg_snapshot) and id <= $3) ${inShard(shard)}
+      where (tx_id is null or not (pg_visible_in_snapshot(tx_id, $2::pg_snapshot) and id <= $3)) ${inShard(shard)}
     )
     select case when (select count(*) from missing) < $4 then counted
                 else greatest(counted, ((select max(id) from outbox) - "firstId" + 1) / ${shard.of}) end as pending,
@@ -71,8 +79,8 @@ const waitingStatement = (shard: Shard) => ({
 export const readShardFigures = async (db: SqlRunner): Promise<readonly ShardFigures[]> => {
   const figures: ShardFigures[] = [];
   for (const progress of await db.execute<ShardProgress>(progressStatement)) {
-    const { from, to, lastId } = progress.position;
-    const values = [from, to, lastId, exactPendingMax, overdueAfterMs];
+    const { from, to, lastId, restoredLastId } = progress.position;
+    const values = [from, to, lastId, exactPendingMax, overdueAfterMs, restoredLastId];
     const [waiting] = await db.execute<Waiting>(waitingStatement(progress), values);
     if (!waiting) throw new Error('An aggregate query answered without a row');
     figures.push({ ...progress, ...waiting });

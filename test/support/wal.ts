@@ -95,7 +95,7 @@ export const readUntil = async (
 ): Promise<readonly OutboxRow[]> => {
   const seen: OutboxRow[] = [];
   for (;;) {
-    const page = await source.nextPage(rowsMax);
+    const page = await source.nextPage(rowsMax, lease);
     if (page) {
       if (!(await source.settle(page, page.rows.length, [], lease))) throw new Error('The lease has moved');
       seen.push(...page.rows);
@@ -107,9 +107,9 @@ export const readUntil = async (
 };
 
 /** The next page, once there is one. */
-export const pageOf = (source: OutboxSource, rowsMax: number, rowsMin = 1) =>
+export const pageOf = (source: OutboxSource, lease: Lease, rowsMax: number, rowsMin = 1) =>
   eventually(async () => {
-    const page = await source.nextPage(rowsMax);
+    const page = await source.nextPage(rowsMax, lease);
     if (!page || page.rows.length < rowsMin) throw new Error(`${page?.rows.length ?? 0} rows so far`);
     return page;
   });

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { withSlotSession } from '../../postgres/create-replication-slot.ts';
 import type { Database } from '../../postgres/database.ts';
 import { codeOf } from '../../postgres/sql-error.ts';
-import type { Lease } from '../lease.ts';
-import { moveOutboxCursor, type OutboxCursor } from '../outbox-cursor.ts';
+import { type Lease, LeaseMoved } from '../lease.ts';
+import { loadOutboxCursor, moveOutboxCursor, type OutboxCursor } from '../outbox-cursor.ts';
 import { holdLease } from './hold-lease.ts';
 import {
   dropSlot,
@@ -78,11 +78,6 @@ export const handOverToWal = async (db: Database, options: HandOverToWalOptions)
   }
 };
 
-/** The lease has gone to another relay: what is handed over is that one's to decide. */
-export class LeaseMoved extends Error {
-  override readonly name = 'LeaseMoved';
-}
-
 export interface HandedOverToCursor {
   /** Where the cursor goes on; null when it never finished what it had before the slot, and simply continues. */
   readonly cursor: OutboxCursor | null;
@@ -102,7 +97,7 @@ export const handOverToCursor = async (
     const stored = await loadPosition(tx, slot);
     if (!stored) return undefined;
     const cursor = stored.cursorUntil === null ? cursorAt(await findSettledSnapshot(tx, slot)) : null;
-    if (cursor && !(await moveOutboxCursor(tx, cursor, lease))) {
+    if (cursor && !(await moveOutboxCursor(tx, { cursor }, { ...(await loadOutboxCursor(tx)), lease }))) {
       throw new LeaseMoved('The lease has gone to another relay');
     }
     await forgetPositions(tx, slot);

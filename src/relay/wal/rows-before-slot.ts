@@ -1,49 +1,16 @@
 import type { Database } from '../../postgres/database.ts';
-import type { Lease } from '../lease.ts';
+import { type Lease, LeaseMoved } from '../lease.ts';
+import { findBounds, type OutboxDelta, resumeOutboxDelta } from '../open-outbox-delta.ts';
 import {
   afterDelta,
-  isBetweenDeltas,
   loadOutboxCursor,
   moveOutboxCursor,
-  type OutboxCursor,
+  passedUpTo,
+  type StoredCursor,
 } from '../outbox-cursor.ts';
 import type { FailedRow, OutboxRow } from '../outbox-source.ts';
+import { readOutboxPage } from '../read-outbox-page.ts';
 import { storeFailedRows } from '../store-failed-rows.ts';
-
-// As in the cursor's own delta: both ways of missing from a snapshot are lookups in the index on (tx_id, id).
-const boundsStatement = {
-  name: 'bound-rows-before-slot',
-  text: `
-    select min(id) as "firstId", max(id) as "finalId"
-    from (
-      select id, tx_id from outbox where tx_id >= pg_snapshot_xmax($1::pg_snapshot)
-      union all
-      select id, tx_id from outbox where tx_id = any (array(select pg_snapshot_xip($1::pg_snapshot)))
-    ) delta
-    where pg_visible_in_snapshot(tx_id, $2::pg_snapshot) and id > $3`,
-};
-
-const pageStatement = {
-  name: 'read-rows-before-slot',
-  text: `
-    select id, event_id as "eventId", event_type as "eventType", source, aggregate_type as "aggregateType",
-           aggregate_id as "aggregateId", aggregate_version as "aggregateVersion",
-           partition_key as "partitionKey", request_id as "requestId",
-           schema_fingerprint as "schemaFingerprint", payload, content_hash as "contentHash", traceparent,
-           created_at as "createdAt"
-    from outbox
-    where id >= $3 and id <= $4
-      and not pg_visible_in_snapshot(tx_id, $1::pg_snapshot)
-      and pg_visible_in_snapshot(tx_id, $2::pg_snapshot)
-    order by id
-    limit $5`,
-};
-
-interface Delta {
-  readonly cursor: OutboxCursor;
-  readonly firstId: number;
-  readonly finalId: number;
-}
 
 export interface PassRows {
   readonly last: OutboxRow;
@@ -51,52 +18,70 @@ export interface PassRows {
   readonly lease: Lease;
 }
 
+const slotBeginsStatement = {
+  name: 'slot-begins-here',
+  text: 'select exists (select from outbox_wal_position where cursor_until::text = $1) as found',
+};
+
 /** The rows that were committed before the slot began: the cursor's, read to the very snapshot in which the slot begins. */
 export const createRowsBeforeSlot = (db: Database, until: string) => {
-  let delta: Delta | undefined;
-  let passed = false;
+  /** What is left, and the newest row that is stored of it. */
+  let rest: (OutboxDelta & Pick<StoredCursor, 'row'>) | undefined;
+  let isPassed = false;
 
-  const bound = async (cursor: OutboxCursor): Promise<Delta | undefined> => {
-    const [row] = await db.execute<{ firstId: number | null; finalId: number | null }>(boundsStatement, [
-      cursor.from,
-      cursor.to,
-      cursor.lastId,
-    ]);
-    if (!row || row.firstId === null || row.finalId === null) return undefined;
-    return { cursor, firstId: row.firstId, finalId: row.finalId };
+  /** One last delta, up to the slot. As every delta it is stored before anything of it is published. */
+  const openLast = async ({ cursor, row }: StoredCursor, lease: Lease): Promise<typeof rest> => {
+    const last = { ...cursor, to: until };
+    const bounds = await findBounds(db, last);
+    if (bounds.finalId === 0) return undefined;
+    const delta = { cursor: { ...last, lastId: bounds.firstId - 1 }, bounds };
+    const opened = await db.transaction(async (tx) => {
+      // The snapshot means nothing on a server that does not have the position it was stored with.
+      const [begins] = await tx.execute<{ found: boolean }>(slotBeginsStatement, [until]);
+      return begins?.found ? moveOutboxCursor(tx, delta, { row, lease }) : undefined;
+    });
+    if (!opened) throw new LeaseMoved('The cursor has been moved by somebody else');
+    return { ...delta, row: opened };
   };
 
-  /** First the rest of the delta that the cursor was in, then one last delta up to the slot. */
-  const openDelta = async (): Promise<Delta | undefined> => {
-    const cursor = await loadOutboxCursor(db);
-    const rest = isBetweenDeltas(cursor) ? undefined : await bound(cursor);
-    return rest ?? (await bound({ ...afterDelta(cursor), to: until }));
+  /** First the rest of what the cursor was in, then the last delta. */
+  const openRest = async (lease: Lease): Promise<typeof rest> => {
+    const stored = await loadOutboxCursor(db);
+    const begun = await resumeOutboxDelta(db, stored);
+    return begun && begun.bounds.finalId > 0 ? { ...begun, row: stored.row } : openLast(stored, lease);
   };
 
   return {
     /** Nothing when the cursor has passed them all; that stays so. */
-    nextRows: async (rowsMax: number): Promise<readonly OutboxRow[]> => {
-      if (passed) return [];
-      delta ??= await openDelta();
-      if (!delta) {
-        passed = true;
-        return [];
+    nextRows: async (rowsMax: number, lease: Lease): Promise<readonly OutboxRow[]> => {
+      while (!isPassed) {
+        rest ??= await openRest(lease);
+        isPassed = rest === undefined;
+        if (!rest) break;
+        const rows = await readOutboxPage(db, rest, { rowsMax, row: rest.row });
+        if (rows.length > 0) return rows;
+        const closed = { cursor: afterDelta(rest.cursor) };
+        if (!(await moveOutboxCursor(db, closed, { row: rest.row, lease })))
+          throw new LeaseMoved('The cursor has been moved by somebody else');
+        rest = undefined;
       }
-      const { cursor, firstId, finalId } = delta;
-      return db.execute<OutboxRow>(pageStatement, [cursor.from, cursor.to, firstId, finalId, rowsMax]);
+      return [];
     },
 
     pass: async ({ last, failed, lease }: PassRows): Promise<boolean> => {
-      if (!delta) throw new Error('Rows are passed that were not read');
-      const next = { ...delta.cursor, lastId: last.id };
-      const isMoved = await db.transaction(async (tx) => {
-        if (!(await moveOutboxCursor(tx, next, lease))) return false;
-        await storeFailedRows(tx, failed);
-        return true;
+      if (!rest) throw new Error('Rows are passed that were not read');
+      const { cursor, bounds, row } = rest;
+      const isComplete = last.id >= bounds.finalId;
+      const next = isComplete
+        ? { cursor: afterDelta(cursor) }
+        : { cursor: passedUpTo(cursor, last.id), bounds };
+      const moved = await db.transaction(async (tx) => {
+        const stored = await moveOutboxCursor(tx, next, { row, lease });
+        if (stored) await storeFailedRows(tx, failed);
+        return stored;
       });
-      if (!isMoved) return false;
-      const isComplete = last.id >= delta.finalId;
-      delta = isComplete ? undefined : { ...delta, cursor: next, firstId: last.id + 1 };
+      if (!moved) return false;
+      rest = isComplete ? undefined : { cursor: next.cursor, bounds, row: moved };
       return true;
     },
   };

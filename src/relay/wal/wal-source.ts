@@ -118,12 +118,12 @@ class WalReader implements WalSource {
     this.#settings = settings;
   }
 
-  async nextPage(rowsMax: number): Promise<OutboxPage | undefined> {
+  async nextPage(rowsMax: number, lease: Lease): Promise<OutboxPage | undefined> {
     if (this.#isClosed) throw new Error('The source is closed');
     const reading = this.#reading;
     if (reading) return this.#pageFrom(reading.queue.peek(rowsMax, this.#passing));
     if (this.#failure && Date.now() < this.#failure.retryAt) throw this.#failure.error;
-    const before = await this.#pageBeforeSlot(rowsMax);
+    const before = await this.#pageBeforeSlot(rowsMax, lease);
     if (before) return before;
     const starting = this.#startReading();
     // Closing waits for a connection that is just being made.
@@ -166,20 +166,20 @@ class WalReader implements WalSource {
     return inspectSlot(this.#options.database, this.#settings.slot);
   }
 
-  async #pageBeforeSlot(rowsMax: number): Promise<OutboxPage | undefined> {
+  async #pageBeforeSlot(rowsMax: number, lease: Lease): Promise<OutboxPage | undefined> {
     if (!this.#before) {
       const { cursorUntil } = await this.#loadPosition();
       if (cursorUntil === null) return undefined;
       this.#before = createRowsBeforeSlot(this.#options.database, cursorUntil);
     }
     const before = this.#before;
-    const rows = await before.nextRows(rowsMax);
+    const rows = await before.nextRows(rowsMax, lease);
     if (rows.length === 0) return undefined;
     const page = { rows };
-    this.#passes.set(page, async (count, failed, lease) => {
+    this.#passes.set(page, async (count, failed, holding) => {
       const last = rows[count - 1];
       if (!last) throw new RangeError(`The page has no ${count} rows`);
-      return before.pass({ last, failed, lease });
+      return before.pass({ last, failed, lease: holding });
     });
     return page;
   }

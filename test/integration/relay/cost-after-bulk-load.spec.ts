@@ -1,7 +1,7 @@
 import { expect } from 'chai';
 import { appendEvents } from '../../../src/journal/append-events.ts';
 import type { Database } from '../../../src/postgres/database.ts';
-import { openOutboxDelta } from '../../../src/relay/read-outbox-delta.ts';
+import { findOutboxDelta } from '../../../src/relay/open-outbox-delta.ts';
 import { readShardFigures } from '../../../src/relay/shard-figures.ts';
 import { viewOf } from '../../support/journal.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
@@ -43,11 +43,12 @@ describe('a journal that was loaded by few transactions', function () {
   const cursorNow = async () => (await readShardFigures(db))[0]?.position ?? expect.fail('no position');
 
   it('is looked at for what is new by index alone, whether there is something or not', async () => {
-    const cursor = await cursorNow();
+    const { from } = await cursorNow();
     const before = await walksThroughTable();
-    expect(await openOutboxDelta(db, cursor)).to.equal(undefined);
+    expect(await findOutboxDelta(db, from)).to.equal(undefined);
     await appendEvents(db, [viewOf('new', 1)]);
-    expect(await openOutboxDelta(db, cursor)).to.include({ firstId: 30_001, finalId: 30_001 });
+    const found = await findOutboxDelta(db, from);
+    expect(found?.bounds).to.deep.equal({ firstId: 30_001, finalId: 30_001 });
     expect((await walksThroughTable()) - before).to.equal(0);
   });
 

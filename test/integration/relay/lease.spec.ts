@@ -50,15 +50,18 @@ describe('lease', () => {
     const theirs = await acquireLease(db, { name, holder: 'next', holdMs });
     if (!mine || !theirs) throw new Error('Both had it in turn');
     const cursor = { from: '10:10:', to: '20:20:', lastId: 5 };
-    expect(await moveOutboxCursor(db, cursor, theirs)).to.equal(true);
-    expect(await moveOutboxCursor(db, { ...cursor, lastId: 3 }, mine)).to.equal(false);
-    expect(await loadOutboxCursor(db)).to.deep.equal(cursor);
+    const row = await moveOutboxCursor(db, { cursor }, { row: null, lease: theirs });
+    if (!row) throw new Error('Theirs is the lease that counts');
+    const late = { cursor: { ...cursor, lastId: 3 } };
+    expect(await moveOutboxCursor(db, late, { row, lease: mine })).to.equal(undefined);
+    expect(await loadOutboxCursor(db)).to.deep.equal({ cursor, row });
   });
 
   it('is not enough when the cursor comes from another database server', async () => {
     const lease = await acquireLease(db, { name, holder: 'a', holdMs });
     if (!lease) throw new Error('Nobody else wanted it');
-    await moveOutboxCursor(db, { from: '10:10:', to: '20:20:', lastId: 5 }, lease);
+    const { row } = await loadOutboxCursor(db);
+    await moveOutboxCursor(db, { cursor: { from: '10:10:', to: '20:20:', lastId: 5 } }, { row, lease });
     await db.execute({ name: 'spec-restore', text: 'update outbox_cursor set system_identifier = 1' });
     const refused = await loadOutboxCursor(db).catch((error: Error) => error.name);
     expect(refused).to.equal('ForeignCursor');

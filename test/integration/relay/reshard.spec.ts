@@ -112,7 +112,7 @@ const createReaders = (db: Database, random: Random) => {
     return { shard, lease, source: createCursorSource(db, shard) };
   };
   const read = async (reader: Reader): Promise<void> => {
-    reader.page ??= await reader.source.nextPage(1 + random.below(4));
+    reader.page ??= await reader.source.nextPage(1 + random.below(4), reader.lease);
   };
   const publish = async (reader: Reader, isZombie: boolean): Promise<void> => {
     const { page, source, lease } = reader;
@@ -151,7 +151,7 @@ const createReaders = (db: Database, random: Random) => {
       for (const shard of shardsOf(shards)) {
         const reader = await take(shard);
         for (;;) {
-          const page = await reader.source.nextPage(50);
+          const page = await reader.source.nextPage(50, reader.lease);
           if (!page) break;
           published.push(...page.rows);
           await reader.source.settle(page, page.rows.length, [], reader.lease);
@@ -273,7 +273,7 @@ describe('millrace relay reshard', function () {
       holdMs: 1000,
     });
     const source = createCursorSource(db, { number: 1, of: 2 });
-    const page = await source.nextPage(100);
+    const page = lease && (await source.nextPage(100, lease));
     if (!lease || !page) throw new Error('There is a page for the first shard');
     await source.settle(page, page.rows.length, [], lease);
     expect(page.rows.length).to.be.within(1, 19);

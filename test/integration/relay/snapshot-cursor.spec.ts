@@ -2,8 +2,9 @@ import { expect } from 'chai';
 import pg from 'pg';
 import { appendEvents, VersionConflict } from '../../../src/journal/append-events.ts';
 import type { Database } from '../../../src/postgres/database.ts';
-import { afterDelta, startOfJournal } from '../../../src/relay/outbox-cursor.ts';
-import { openOutboxDelta, readOutboxPage } from '../../../src/relay/read-outbox-delta.ts';
+import { findOutboxDelta } from '../../../src/relay/open-outbox-delta.ts';
+import { startOfJournal } from '../../../src/relay/outbox-cursor.ts';
+import { readOutboxPage } from '../../../src/relay/read-outbox-page.ts';
 import { viewOf } from '../../support/journal.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { useWorkspace } from '../../support/stack.ts';
@@ -24,20 +25,20 @@ const rowById = {
 };
 
 const snapshotReader = (): Reader => {
-  let cursor = startOfJournal;
+  let { from } = startOfJournal;
   return async (db) => {
-    const opened = await openOutboxDelta(db, cursor);
-    if (!opened) return [];
-    let delta = opened;
+    const found = await findOutboxDelta(db, from);
+    if (!found) return [];
+    let delta = found;
     const ids: number[] = [];
     for (;;) {
-      const page = await readOutboxPage(db, delta, pageSize);
+      const page = await readOutboxPage(db, delta, { rowsMax: pageSize, row: null });
       ids.push(...page.map(({ id }) => id));
       const lastId = page.at(-1)?.id;
-      if (lastId === undefined || lastId >= delta.finalId) break;
+      if (lastId === undefined || lastId >= delta.bounds.finalId) break;
       delta = { ...delta, cursor: { ...delta.cursor, lastId } };
     }
-    cursor = afterDelta(delta.cursor);
+    from = delta.cursor.to;
     return db.execute<SeenRow>(rowById, [ids]);
   };
 };

@@ -102,7 +102,7 @@ describe('an event that ends the process', () => {
     });
     await suspicion.consider(lease);
     for (let pages = 0; pages < pagesMax; pages++) {
-      const page = await source.nextPage(suspicion.rowsMax);
+      const page = await source.nextPage(suspicion.rowsMax, lease);
       if (!page) {
         await release();
         return 'done';
@@ -193,7 +193,7 @@ describe('an event that ends the process', () => {
     });
     await suspicion.consider(sleeper.lease);
     expect(suspicion.rowsMax).to.equal(1);
-    const page = await createCursorSource(db).nextPage(1);
+    const page = await createCursorSource(db).nextPage(1, sleeper.lease);
     await takeLease();
     await suspicion
       .watch(page?.rows ?? [], sleeper.lease, () => Promise.reject(new Error('late')))

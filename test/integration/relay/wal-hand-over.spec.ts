@@ -3,15 +3,9 @@ import { expect } from 'chai';
 import pg from 'pg';
 import { OperatorError } from '../../../src/operator-error.ts';
 import type { Database } from '../../../src/postgres/database.ts';
-import type { Lease } from '../../../src/relay/lease.ts';
-import {
-  afterDelta,
-  isBetweenDeltas,
-  loadOutboxCursor,
-  moveOutboxCursor,
-} from '../../../src/relay/outbox-cursor.ts';
-import { openOutboxDelta, readOutboxPage, resumeOutboxDelta } from '../../../src/relay/read-outbox-delta.ts';
-import { handOverToCursor, LeaseMoved } from '../../../src/relay/wal/hand-over.ts';
+import { createCursorSource } from '../../../src/relay/cursor-source.ts';
+import { type Lease, LeaseMoved } from '../../../src/relay/lease.ts';
+import { handOverToCursor } from '../../../src/relay/wal/hand-over.ts';
 import { dropSlot, inspectSlot } from '../../../src/relay/wal/slot.ts';
 import { eventually } from '../../support/eventually.ts';
 import { useWorkspace } from '../../support/stack.ts';
@@ -25,17 +19,12 @@ const rowsById = {
 
 /** One step of the cursor source, from what is stored to what is stored. */
 const stepCursor = async (db: Database, lease: Lease, rowsMax = 7): Promise<readonly SeenRow[]> => {
-  const stored = await loadOutboxCursor(db);
-  const rest = isBetweenDeltas(stored) ? undefined : await resumeOutboxDelta(db, stored);
-  const delta = rest && rest.finalId > 0 ? rest : await openOutboxDelta(db, afterDelta(stored));
-  if (!delta) return [];
-  const page = await readOutboxPage(db, delta, rowsMax);
-  const lastId = page.at(-1)?.id ?? delta.finalId;
-  const next = { ...delta.cursor, lastId };
-  if (!(await moveOutboxCursor(db, lastId >= delta.finalId ? afterDelta(next) : next, lease))) {
-    throw new Error('The lease has moved');
-  }
-  return db.execute<SeenRow>(rowsById, [page.map(({ id }) => id)]);
+  const source = createCursorSource(db);
+  const page = await source.nextPage(rowsMax, lease);
+  if (!page) return [];
+  const { rows } = page;
+  if (!(await source.settle(page, rows.length, [], lease))) throw new Error('The lease has moved');
+  return db.execute<SeenRow>(rowsById, [rows.map(({ id }) => id)]);
 };
 
 describe('hand-over between cursor and WAL', function () {
@@ -78,7 +67,7 @@ describe('hand-over between cursor and WAL', function () {
       const source = await wal.open();
       seen.push(...(await readUntil(source, lease, { isOver: inAMoment() })));
       // The last page was published and the relay died before it was settled: it may come again, it may not be missing.
-      const page = await source.nextPage(5);
+      const page = await source.nextPage(5, lease);
       seen.push(...(page?.rows ?? []));
       await source.close();
       expect(await toCursor(lease)).not.to.equal(undefined);
@@ -115,9 +104,9 @@ describe('hand-over between cursor and WAL', function () {
   it('gives the cursor a row that was committed before the last position was stored, and not settled', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.append(['a', 1]);
-    const page = await pageOf(source, 1);
+    const page = await pageOf(source, lease, 1);
     await wal.append(['b', 1]);
     // The snapshot that is stored here shows b as well: going on from it would lose b.
     await source.settle(page, 1, [], lease);
@@ -133,7 +122,7 @@ describe('hand-over between cursor and WAL', function () {
     const lease = await wal.takeLease();
     for (let version = 1; version <= 5; version++) {
       await wal.append(['a', version]);
-      await source.settle(await pageOf(source, 1), 1, [], lease);
+      await source.settle(await pageOf(source, lease, 1), 1, [], lease);
     }
     await source.close();
     await toCursor(lease);
@@ -144,9 +133,9 @@ describe('hand-over between cursor and WAL', function () {
   it('is the way back when the slot is lost', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.append(['a', 1]);
-    await source.settle(await pageOf(source, 1), 1, [], lease);
+    await source.settle(await pageOf(source, lease, 1), 1, [], lease);
     await source.close();
     await eventually(() => dropSlot(wal.db(), wal.names().slot));
     await wal.append(['a', 2]);
@@ -163,7 +152,7 @@ describe('hand-over between cursor and WAL', function () {
     await wal.append(['a', 1], ['a', 2], ['a', 3]);
     const lease = await wal.takeLease();
     const source = await wal.open();
-    await source.settle(await pageOf(source, 1), 1, [], lease);
+    await source.settle(await pageOf(source, lease, 1), 1, [], lease);
     await source.close();
     expect(await toCursor(lease)).to.deep.equal({ cursor: null });
     expect(labels(await readByCursor(lease, (found) => found.length === 0))).to.deep.equal(['a/2', 'a/3']);

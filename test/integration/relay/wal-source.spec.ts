@@ -31,13 +31,14 @@ describe('WAL source', function () {
     );
     expect(committed.length).to.be.greaterThan(300);
     expect(judge(seen, committed)).to.deep.equal({ lost: 0, repeated: 0, breaks: [] });
-    expect(await source.nextPage(10)).to.equal(undefined);
+    expect(await source.nextPage(10, lease)).to.equal(undefined);
   });
 
   it('gives each column as the table has it', async () => {
+    const lease = await wal.takeLease();
     const source = await wal.open();
     await wal.append(['a', 1]);
-    const page = await pageOf(source, 10);
+    const page = await pageOf(source, lease, 10);
     const rows = await wal.db().execute<OutboxRow>({
       name: 'spec-columns',
       text: `select id, event_id as "eventId", event_type as "eventType", source, aggregate_type as "aggregateType",
@@ -53,35 +54,35 @@ describe('WAL source', function () {
   it('gives the same rows until they are settled, and those of a transaction in their order', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.append(['a', 1], ['b', 1], ['a', 2], ['c', 1]);
-    const page = await pageOf(source, 3, 3);
+    const page = await pageOf(source, lease, 3, 3);
     expect(labels(page.rows)).to.deep.equal(['a/1', 'b/1', 'a/2']);
-    const again = await pageOf(source, 3);
+    const again = await pageOf(source, lease, 3);
     expect(labels(again.rows)).to.deep.equal(['a/1', 'b/1', 'a/2']);
     expect(await source.settle(again, 2, [], lease)).to.equal(true);
-    expect(labels((await pageOf(source, 10, 2)).rows)).to.deep.equal(['a/2', 'c/1']);
+    expect(labels((await pageOf(source, lease, 10, 2)).rows)).to.deep.equal(['a/2', 'c/1']);
   });
 
   it('gives what was not settled again after a crash, and nothing of what was', async () => {
     const crashing = await wal.open();
     const lease = await wal.takeLease();
-    await crashing.nextPage(1);
+    await crashing.nextPage(1, lease);
     await wal.append(['a', 1], ['b', 1], ['c', 1]);
     await wal.append(['a', 2]);
     // In the middle of a transaction: the server can only send it as a whole.
-    const page = await pageOf(crashing, 10, 4);
+    const page = await pageOf(crashing, lease, 10, 4);
     await crashing.settle(page, 2, [], lease);
     await crashing.close();
 
     const next = await wal.open();
-    expect(labels((await pageOf(next, 10, 2)).rows)).to.deep.equal(['c/1', 'a/2']);
+    expect(labels((await pageOf(next, lease, 10, 2)).rows)).to.deep.equal(['c/1', 'a/2']);
   });
 
   it('does not lose a transaction that commits in the very next bytes of the log', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     const gate = Promise.withResolvers<void>();
     const inserted = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     // Both have written everything but their commits, which then follow each other.
@@ -95,20 +96,20 @@ describe('WAL source', function () {
     await Promise.all(inserted.map(({ promise }) => promise));
     gate.resolve();
     await Promise.all(transactions);
-    const page = await pageOf(source, 10, 2);
+    const page = await pageOf(source, lease, 10, 2);
     await source.settle(page, 1, [], lease);
     await source.close();
     const next = await wal.open();
-    expect(labels((await pageOf(next, 10)).rows)).to.deep.equal(labels(page.rows.slice(1)));
+    expect(labels((await pageOf(next, lease, 10)).rows)).to.deep.equal(labels(page.rows.slice(1)));
   });
 
   it('confirms nothing that is not settled', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     const begun = (await source.health()).confirmedLsn ?? 0n;
     await wal.append(['a', 1]);
-    const page = await pageOf(source, 10);
+    const page = await pageOf(source, lease, 10);
     const end = await currentLsn();
     // Several reports of our state go by, and much log of others.
     await wal.run('create table spec_noise as select generate_series(1, 100000) as n');
@@ -131,8 +132,9 @@ describe('WAL source', function () {
   };
 
   it('lets the server forget its log while the outbox is idle and others write', async () => {
+    const lease = await wal.takeLease();
     const source = await wal.open();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.run('create table spec_noise as select generate_series(1, 200000) as n');
     await wal.run('drop table spec_noise');
     const end = await currentLsn();
@@ -158,10 +160,10 @@ describe('WAL source', function () {
     await wal.run(`alter database ${database} set wal_sender_timeout = '800ms'`);
     const source = await wal.open({ queueRowsMax: 10 });
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     const { activePid } = await source.health();
     await appendBulk(20_000);
-    await pageOf(source, 1);
+    await pageOf(source, lease, 1);
     await new Promise((resolve) => setTimeout(resolve, 2500));
     expect((await source.health()).activePid)
       .to.equal(activePid)
@@ -172,8 +174,9 @@ describe('WAL source', function () {
   });
 
   it('refuses loudly when the server has removed the log that the slot needed', async () => {
+    const lease = await wal.takeLease();
     const source = await wal.open();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     source.forget();
     await eventually(async () => expect((await source.health()).active).to.equal(false));
     // The quickest of the server's reasons to give a slot up; the others look the same from here.
@@ -184,7 +187,7 @@ describe('WAL source', function () {
         await wal.run('checkpoint');
         expect((await source.health()).walStatus).to.equal('lost');
       });
-      const refusal = await source.nextPage(1).catch((error: unknown) => error);
+      const refusal = await source.nextPage(1, lease).catch((error: unknown) => error);
       expect(refusal).to.be.instanceOf(SlotLost);
       expect((refusal as SlotLost).line).to.match(/has given .* up.*RELAY_SOURCE=cursor/);
     } finally {
@@ -196,12 +199,12 @@ describe('WAL source', function () {
   it('holds a bounded number of rows, however far it is behind', async () => {
     const source = await wal.open({ queueRowsMax: 1000 });
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await appendBulk(50_000);
-    await pageOf(source, 1);
+    await pageOf(source, lease, 1);
     // As much as it will take by itself: the queue, and what came with the last read of the socket.
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    const held = (await pageOf(source, 100_000)).rows.length;
+    const held = (await pageOf(source, lease, 100_000)).rows.length;
     expect(held).to.be.within(1000, 1000 + (64 * 1024) / 200);
     const seen = await readUntil(source, lease, { isOver: (rows) => rows.length >= 50_000, rowsMax: 700 });
     expect(judge(seen, await wal.committedIds())).to.deep.equal({ lost: 0, repeated: 0, breaks: [] });
@@ -210,33 +213,34 @@ describe('WAL source', function () {
   it('passes nothing when the lease has moved', async () => {
     const source = await wal.open();
     const mine = await wal.takeLease('paused');
-    await source.nextPage(1);
+    await source.nextPage(1, mine);
     await wal.append(['a', 1]);
-    const page = await pageOf(source, 10);
-    await wal.takeLease('next');
+    const page = await pageOf(source, mine, 10);
+    const theirs = await wal.takeLease('next');
     const [row] = page.rows;
     if (!row) throw new Error('The page has a row');
     expect(await source.settle(page, 1, [{ row, error: 'refused', tried: true }], mine)).to.equal(false);
     expect(await wal.run('select * from outbox_failed')).to.deep.equal([]);
     await source.close();
     const next = await wal.open();
-    expect(labels((await pageOf(next, 10)).rows)).to.deep.equal(['a/1']);
+    expect(labels((await pageOf(next, theirs, 10)).rows)).to.deep.equal(['a/1']);
   });
 
   it('takes the slot from a relay that has lost the lease and still holds it', async () => {
     const asleep = await wal.open();
-    await asleep.nextPage(1);
+    await asleep.nextPage(1, await wal.takeLease('asleep'));
     const next = await wal.open({ takeOverAfterMs: 200 });
+    const lease = await wal.takeLease('next');
     await wal.append(['a', 1]);
-    expect(labels((await pageOf(next, 10)).rows)).to.deep.equal(['a/1']);
+    expect(labels((await pageOf(next, lease, 10)).rows)).to.deep.equal(['a/1']);
   });
 
   it('stores failed rows with the position, and once', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.append(['a', 1], ['a', 2]);
-    const page = await pageOf(source, 10, 2);
+    const page = await pageOf(source, lease, 10, 2);
     const failed = page.rows.map((row, index) => ({ row, error: 'too large', tried: index === 0 }));
     await source.settle(page, 1, failed.slice(0, 1), lease);
     await source.settle(page, 2, failed, lease);
@@ -249,19 +253,19 @@ describe('WAL source', function () {
       { version: 1, error: 'too large', retries: 0, same: true },
       { version: 2, error: 'too large', retries: 0, same: true },
     ]);
-    expect(await source.nextPage(10)).to.equal(undefined);
+    expect(await source.nextPage(10, lease)).to.equal(undefined);
   });
 
   it('begins again from what is stored when it is told to forget', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.append(['a', 1], ['a', 2]);
-    await source.settle(await pageOf(source, 2, 2), 1, [], lease);
+    await source.settle(await pageOf(source, lease, 2, 2), 1, [], lease);
     source.forget();
-    expect((await pageOf(source, 10)).rows.map(({ aggregateVersion }) => aggregateVersion)).to.deep.equal([
-      2,
-    ]);
+    expect(
+      (await pageOf(source, lease, 10)).rows.map(({ aggregateVersion }) => aggregateVersion),
+    ).to.deep.equal([2]);
   });
 
   it('connects again when its connection is cut, in the middle of a page too', async () => {
@@ -270,9 +274,9 @@ describe('WAL source', function () {
       changes += 1;
     });
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.append(['a', 1], ['a', 2]);
-    const page = await pageOf(source, 1);
+    const page = await pageOf(source, lease, 1);
     await eventually(() => expect(changes).to.equal(1));
     await wal.run(
       'select pg_terminate_backend(active_pid) from pg_replication_slots where active_pid is not null',
@@ -280,18 +284,18 @@ describe('WAL source', function () {
     await eventually(() => expect(changes).to.equal(2));
     expect(await source.settle(page, 1, [], lease)).to.equal(true);
     await wal.append(['a', 3]);
-    expect(labels((await pageOf(source, 10, 2)).rows)).to.deep.equal(['a/2', 'a/3']);
+    expect(labels((await pageOf(source, lease, 10, 2)).rows)).to.deep.equal(['a/2', 'a/3']);
   });
 
   it('refuses loudly when the slot is gone, and says what to do', async () => {
     const source = await wal.open();
     const lease = await wal.takeLease();
-    await source.nextPage(1);
+    await source.nextPage(1, lease);
     await wal.append(['a', 1]);
-    await source.settle(await pageOf(source, 1), 1, [], lease);
+    await source.settle(await pageOf(source, lease, 1), 1, [], lease);
     source.forget();
     await eventually(() => dropSlot(wal.db(), wal.names().slot));
-    const refusal = await source.nextPage(1).catch((error: unknown) => error);
+    const refusal = await source.nextPage(1, lease).catch((error: unknown) => error);
     expect(refusal).to.be.instanceOf(SlotLost);
     expect((refusal as SlotLost).line).to.match(/is gone.*RELAY_SOURCE=cursor/);
     expect((await source.health()).walStatus).to.equal('missing');
@@ -331,7 +335,7 @@ describe('WAL source', function () {
     const source = await wal.open();
     const lease = await wal.takeLease();
     await wal.db().transaction((tx) => appendEvents(tx, [viewOf('a', 3)]));
-    const before = await pageOf(source, 10);
+    const before = await pageOf(source, lease, 10);
     expect(labels(before.rows)).to.deep.equal(['a/1', 'a/2']);
     await source.settle(before, 1, [], lease);
     await source.close();

@@ -16,7 +16,7 @@ const lease = { name: 'outbox-relay-main', holder: 'host/1', until: ago(-20) };
 const shard: StallShard = {
   number: 1,
   of: 1,
-  position: { from: '10:10:', to: '10:10:', lastId: 0 },
+  position: { from: '10:10:', to: '10:10:', lastId: 0, restoredLastId: null },
   isForeign: false,
   movedAt: ago(60),
   pending: 3,
