@@ -14,7 +14,14 @@ export interface TcpProxy {
   /** Until further notice nobody gets through, and whoever was through is cut. */
   refuse(): void;
   accept(): void;
+  /** Connections from now on go to another server, as behind an address that moves. */
+  pointAt(target: ProxyTarget): void;
   close(): Promise<void>;
+}
+
+export interface ProxyTarget {
+  readonly host: string;
+  readonly port: number;
 }
 
 interface Connection {
@@ -24,10 +31,11 @@ interface Connection {
 
 /** Stands in front of a server, so that specs can make a bad network. */
 export const startTcpProxy = async (
-  target: { readonly host: string; readonly port: number },
+  firstTarget: ProxyTarget,
   watch: () => Passage = () => ({}),
 ): Promise<TcpProxy> => {
   const connections = new Set<Connection>();
+  let target = firstTarget;
   let isRefusing = false;
 
   const cut = (): void => {
@@ -70,6 +78,9 @@ export const startTcpProxy = async (
     },
     accept: () => {
       isRefusing = false;
+    },
+    pointAt: (next) => {
+      target = next;
     },
     close: async () => {
       isRefusing = true;
