@@ -49,12 +49,16 @@ export const findOutboxDelta = async (db: SqlRunner, from: string): Promise<Outb
   return found && deltaOf(from, found);
 };
 
-// The lease is not locked while there is nothing new, or every poll would use up a transaction id. The row need not be on
+// The lease is not locked while there is nothing new, or every poll would use up a transaction id. That there is nothing
+// new is worth nothing either when the row that the snapshot comes from is not there. The new row need not be on
 // disk when it is told: whoever loses it, in a crash or a promotion, loses the right to move the cursor beyond it.
 const openStatement = {
   name: 'open-outbox-delta',
   text: `
     with bounds as materialized (${boundsOf('$1::pg_snapshot')}),
+    origin as materialized (
+      select ${standsOn({ shards: '$4', shard: '$5', id: '$6', writtenAt: '$7' })} as stands
+    ),
     opened as (
       insert into outbox_cursor (from_snapshot, to_snapshot, last_id, first_id, final_id, lease_token,
                                  system_identifier, timeline, shards, shard)
@@ -66,13 +70,13 @@ const openStatement = {
             for share) lease,
            pg_control_system() system,
            set_config('synchronous_commit', 'off', true)
-      where ${standsOn({ shards: '$4', shard: '$5', id: '$6', writtenAt: '$7' })}
+      where (select stands from origin)
       returning id, created_at, to_snapshot
     )
     select opened.id, opened.created_at::text as "writtenAt", opened.to_snapshot::text as "to",
            bounds.last_id as "lastId", bounds.first_id as "firstId", bounds.final_id as "finalId"
     from bounds left join opened on true
-    where bounds.final_id is not null`,
+    where bounds.final_id is not null or not (select stands from origin)`,
 };
 
 export type OpenedDelta =
