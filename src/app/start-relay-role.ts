@@ -14,6 +14,7 @@ import { createCursorSource } from '../relay/cursor-source.ts';
 import { createDeadLetterNet } from '../relay/dead-letters.ts';
 import type { Relay } from '../relay/loop.ts';
 import { reconsiderNotice } from '../relay/pause.ts';
+import { startCursorPruning } from '../relay/prune-cursors.ts';
 import type { PublishPorts } from '../relay/publish-page.ts';
 import { type RelayOptions, startRelay } from '../relay/relay.ts';
 import { type ConditionReport, createConditionReport } from '../relay/relay-condition.ts';
@@ -81,6 +82,8 @@ export const startRelayRole = async (options: RelayRoleOptions): Promise<Relay> 
   const { leaseMs } = config.relay;
   const main = startShardKeeper({ database, holder, leaseMs, startShard, observer, log });
 
+  const pruning = startCursorPruning({ database, settings: config.relay, holder, log });
+
   const retryProducer = createRecordProducer(adapters.kafka, config.kafka);
   const retry = startRetryRelay({ ...common, publishing: { ...publishing, producer: retryProducer } });
   const listening = listenTo({
@@ -99,7 +102,7 @@ export const startRelayRole = async (options: RelayRoleOptions): Promise<Relay> 
   return {
     wake: main.wake,
     stop: async () => {
-      await Promise.all([listening.stop(), main.stop(), retry.stop(), condition.stop()]);
+      await Promise.all([listening.stop(), main.stop(), retry.stop(), pruning.stop(), condition.stop()]);
       await retryProducer.close();
     },
   };

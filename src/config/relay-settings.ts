@@ -1,6 +1,8 @@
 import { relayProfileNames } from './relay-profiles.ts';
 import { integer, oneOf } from './setting.ts';
 
+const day_ms = 24 * 60 * 60 * 1000;
+
 export const relaySettings = {
   profile: oneOf({
     variable: 'RELAY_PROFILE',
@@ -160,5 +162,19 @@ export const relaySettings = {
     min: 1000,
     max: 600_000,
     describes: 'Longest time a relay that stopped answering keeps others waiting',
+  }),
+  cursorRetentionMs: integer({
+    variable: 'RELAY_CURSOR_RETENTION_MS',
+    fallback: 7 * day_ms,
+    min: 60_000,
+    max: 3650 * day_ms,
+    describes: 'Time the history of the relay’s cursor is kept; the newest row always stays',
+  }),
+  cursorDetailMs: integer({
+    variable: 'RELAY_CURSOR_DETAIL_MS',
+    fallback: 60 * 60 * 1000,
+    min: 0,
+    max: 3650 * day_ms,
+    describes: 'Time every row of that history is kept; of older ones the last of each minute',
   }),
 } as const;
