@@ -91,13 +91,21 @@ export const startTcpProxy = async (
   };
 };
 
+const drainedOrClosed = async (socket: Socket): Promise<void> => {
+  const either = new AbortController();
+  const { signal } = either;
+  await Promise.race([once(socket, 'drain', { signal }), once(socket, 'close', { signal })]);
+  // The listeners of the other one would pile up on a connection that is slow for long.
+  either.abort();
+};
+
 /** One chunk after the other: a chunk that is held holds those behind it. */
 const carry = (from: Socket, to: Socket, look: (chunk: Buffer) => void | Promise<void>): void => {
   const passOn = async (): Promise<void> => {
     for await (const chunk of from.iterator({ destroyOnReturn: false })) {
       await look(chunk as Buffer);
       if (to.destroyed) return;
-      if (!to.write(chunk as Buffer)) await Promise.race([once(to, 'drain'), once(to, 'close')]);
+      if (!to.write(chunk as Buffer)) await drainedOrClosed(to);
     }
     to.end();
   };
