@@ -124,13 +124,9 @@ export class CommandExecutor {
 
   /** Each command of a batch succeeds or fails alone, also when the batch as a whole could not be written. */
   async #run(batch: readonly Pending[]): Promise<void> {
+    let written: BatchResult;
     try {
-      const { results, appended, snapshots } = await this.#tryBatch(batch);
-      for (const [index, pending] of batch.entries()) {
-        pending.settle(results[index] ?? { outcome: 'failed', error: new Error('A command got no result') });
-      }
-      if (appended > 0) this.#ports.onCommitted();
-      await saveSnapshots(this.#ports.database, snapshots);
+      written = await this.#tryBatch(batch);
     } catch (error) {
       const someoneAloneMaySucceed = isRefusedData(error) || error instanceof VersionConflict;
       if (batch.length > 1 && someoneAloneMaySucceed) {
@@ -138,6 +134,26 @@ export class CommandExecutor {
       } else {
         for (const pending of batch) pending.settle({ outcome: 'failed', error: error as Error });
       }
+      return;
+    }
+    for (const [index, pending] of batch.entries()) {
+      const result = written.results[index];
+      pending.settle(result ?? { outcome: 'failed', error: new Error('A command got no result') });
+    }
+    await this.#afterCommit(written);
+  }
+
+  /** The commands have their answers: nothing that fails in here may be told to them, or decide them again. */
+  async #afterCommit({ appended, snapshots }: BatchResult): Promise<void> {
+    const { database, log, onCommitted } = this.#ports;
+    try {
+      if (appended > 0) onCommitted();
+      await saveSnapshots(database, snapshots);
+    } catch (error) {
+      log.warn(
+        { err: error, snapshots: snapshots.length },
+        'Commands were written and answered; waking the relay or saving their snapshots failed, and later ones do it again',
+      );
     }
   }
 

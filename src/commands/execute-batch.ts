@@ -129,8 +129,7 @@ class DecidedBatch {
 
     // Sealed before anything is applied: an event that does not fit its schema must not leave half a command behind.
     const sealed = decision.changes.flatMap((change) => this.#seal(change, request));
-    for (const change of decision.changes) this.#set.apply(change);
-    const answer = decision.answer(view);
+    const answer = this.#set.apply(decision.changes, () => decision.answer(view));
     const consistencyToken = consistencyTokenOf(sealed);
     this.events.push(...sealed);
     this.answers.push({ keyHash, fingerprint: request.idempotency.fingerprint, answer, consistencyToken });

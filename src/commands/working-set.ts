@@ -47,7 +47,19 @@ export class WorkingSet {
     });
   }
 
-  apply({ stream, events }: StreamChange): void {
+  /** Applies all of the changes, and answers with what `look` makes of them. When anything throws, none is applied. */
+  apply<Answer>(changes: readonly StreamChange[], look: () => Answer): Answer {
+    const before = changes.map(({ stream }) => this.#get(stream.aggregateType, stream.aggregateId));
+    try {
+      for (const change of changes) this.#evolve(change);
+      return look();
+    } catch (error) {
+      for (const held of before) this.#held.set(streamKey(held.stream), held);
+      throw error;
+    }
+  }
+
+  #evolve({ stream, events }: StreamChange): void {
     const held = this.#get(stream.aggregateType, stream.aggregateId);
     this.#held.set(streamKey(stream), {
       ...held,
