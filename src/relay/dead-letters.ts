@@ -1,7 +1,6 @@
-import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from 'node:fs';
-import { dirname } from 'node:path';
 import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
+import { appendLines } from './append-lines.ts';
 import type { OutboxRow } from './outbox-source.ts';
 
 export interface DeadLetter {
@@ -67,22 +66,30 @@ export const createDeadLetterNet = (options: {
     counts.stored += letters.length;
   };
 
+  const alert = (letter: DeadLetter, error: unknown): void => {
+    counts.onlyAlerted += 1;
+    log.fatal(
+      { err: error, letter: letterToJson(letter) },
+      'A dead letter could not be kept anywhere: this line is all there is of it',
+    );
+  };
+
   const backUp = (letters: readonly DeadLetter[], cause: unknown): void => {
-    try {
-      appendSafely(backupFile, letters.map((letter) => `${JSON.stringify(letterToJson(letter))}\n`).join(''));
-      counts.backedUp += letters.length;
+    const outcomes = append(
+      backupFile,
+      letters.map((letter) => JSON.stringify(letterToJson(letter))),
+    );
+    const kept = letters.filter((_, index) => outcomes[index] === undefined);
+    counts.backedUp += kept.length;
+    if (kept.length > 0) {
       log.error(
-        { err: cause, backupFile, letters: letters.length },
+        { err: cause, backupFile, letters: kept.length },
         'Dead letters went to the backup file: their table did not take them',
       );
-    } catch (error) {
-      counts.onlyAlerted += letters.length;
-      for (const letter of letters) {
-        log.fatal(
-          { err: error, letter: letterToJson(letter) },
-          'A dead letter could not be kept anywhere: this line is all there is of it',
-        );
-      }
+    }
+    for (const [index, letter] of letters.entries()) {
+      const error = outcomes[index];
+      if (error) alert(letter, error);
     }
   };
 
@@ -101,14 +108,11 @@ export const createDeadLetterNet = (options: {
   };
 };
 
-/** On disk when it returns, not only on its way there. */
-const appendSafely = (file: string, text: string): void => {
-  mkdirSync(dirname(file), { recursive: true });
-  const descriptor = openSync(file, 'a', 0o600);
+/** A file that cannot be opened, or whose disk fails, takes none of them. */
+const append = (file: string, lines: readonly string[]): readonly (Error | undefined)[] => {
   try {
-    writeSync(descriptor, text);
-    fsyncSync(descriptor);
-  } finally {
-    closeSync(descriptor);
+    return appendLines(file, lines);
+  } catch (error) {
+    return lines.map(() => error as Error);
   }
 };
