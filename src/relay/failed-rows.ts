@@ -60,26 +60,34 @@ export const claimDueRows = (
   return db.execute(claimStatement, [rowsMax, backoffBaseMs, backoffMaxMs, lease.name, lease.token, now]);
 };
 
-const followersStatement = {
+const sequencesStatement = {
   name: 'load-sequences',
   text: `
-    select ${columns}
-    from outbox_failed
-    where (aggregate_type, aggregate_id) in (select * from unnest($1::text[], $2::text[]))
-    order by outbox_id
-    limit $3`,
+    select waiting.*
+    from unnest($1::text[], $2::text[]) as head(aggregate_type, aggregate_id)
+    cross join lateral (
+      select ${columns}
+      from outbox_failed f
+      where f.aggregate_type = head.aggregate_type and f.aggregate_id = head.aggregate_id
+      order by f.outbox_id
+      limit $3
+    ) waiting
+    order by waiting.id`,
 };
 
-/** Everything that waits in these aggregates, in the order it must be published. */
+/**
+ * What waits in these aggregates, in the order it must be published. Each gets the same share of the rows, its first one in
+ * any case: one with a long line behind it does not take the place of others.
+ */
 export const loadSequences = (
   db: SqlRunner,
   heads: readonly OutboxRow[],
   rowsMax: number,
 ): Promise<readonly StoredFailedRow[]> =>
-  db.execute(followersStatement, [
+  db.execute(sequencesStatement, [
     heads.map((row) => row.aggregateType),
     heads.map((row) => row.aggregateId),
-    rowsMax,
+    Math.max(1, Math.floor(rowsMax / heads.length)),
   ]);
 
 const dropStatement = {
@@ -126,7 +134,7 @@ const giveBackStatement = {
     where outbox_id = any ($1::bigint[])`,
 };
 
-/** The brokers were in trouble: that was no try of these rows. */
+/** That was no try of these rows: the brokers were in trouble, or it did not come to it. */
 export const giveBackClaims = async (db: SqlRunner, ids: readonly number[]): Promise<void> => {
   if (ids.length > 0) await db.execute(giveBackStatement, [ids]);
 };

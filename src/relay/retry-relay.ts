@@ -41,7 +41,7 @@ export interface RetryRelayOptions {
 
 export const retryRelayLease = 'outbox-relay-retry';
 
-/** Rows of one aggregate that are taken along when its first row gets through. */
+/** Rows that are tried together: the first ones of aggregates, and what waits behind them. */
 const sequenceRowsMax = 1000;
 
 /** Tries failed rows again: each aggregate from its first row on, in order, until one does not get through. */
@@ -86,7 +86,7 @@ const createRound = (options: RetryRelayOptions) => {
     await giveBackClaims(database, owed);
     owed.length = 0;
     const claimed = await claimDueRows(database, { rowsMax: settings.retryBatchSizeMax, ...settings, lease });
-    owed.push(...claimed.map(({ id }) => id));
+    owed.push(...claimed.map(idOf));
     const heads = await giveUpFatal(options, claimed);
     const sentCount = heads.length > 0 ? await tryAgain(options, heads) : 0;
     owed.length = 0;
@@ -118,25 +118,22 @@ const tryAgain = async (options: RetryRelayOptions, heads: readonly StoredFailed
   // Alone means alone: should the process end again, it was this event and none of those behind it.
   const isSuspect = heads.some(({ unansweredCount }) => unansweredCount > 1);
   const rows = isSuspect ? heads : await loadSequences(database, heads, sequenceRowsMax);
-  const { settledCount, failed, stopped } = await publishPage(publishing, rows, new Set());
+  const { settledCount, failed } = await publishPage(publishing, rows, new Set());
 
   const notSent = new Set(failed.map(({ row }) => row.id));
   const sent = rows.slice(0, settledCount).filter(({ id }) => !notSent.has(id));
-  await dropFailedRows(
-    database,
-    sent.map(({ id }) => id),
-  );
+  await dropFailedRows(database, sent.map(idOf));
   publishing.observer?.retried('sent', sent.length);
   await noteOutcome(options, rows, failed);
-  if (stopped) {
-    const untried = new Set(rows.slice(settledCount).map(({ id }) => id));
-    await giveBackClaims(
-      database,
-      heads.map(({ id }) => id).filter((id) => untried.has(id)),
-    );
-  }
+  const answered = new Set([...sent, ...failed.filter(({ tried }) => tried).map(({ row }) => row)].map(idOf));
+  await giveBackClaims(
+    database,
+    heads.map(idOf).filter((id) => !answered.has(id)),
+  );
   return sent.length;
 };
+
+const idOf = ({ id }: { readonly id: number }): number => id;
 
 const noteOutcome = async (
   { database, publishing, deadLetters, settings, log }: RetryRelayOptions,
