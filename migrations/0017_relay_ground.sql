@@ -65,31 +65,3 @@ create or replace view outbox_position as
       on mark.slot = newest.slot and mark.mark_lsn <= greatest(newest.lsn, confirmed.confirmed_flush_lsn)
     where newest.cursor_until is null
     order by mark.id desc limit 1) wal on s.shards = 1;
-
-create or replace view outbox_event_state as
-  select o.id, o.event_id, o.event_type, o.aggregate_type, o.aggregate_id, o.aggregate_version, o.created_at,
-         case
-           when f.dead_at is not null then 'dead'
-           when f.outbox_id is not null and exists (
-                  select from outbox_failed earlier
-                  where earlier.aggregate_type = f.aggregate_type and earlier.aggregate_id = f.aggregate_id
-                    and earlier.outbox_id < f.outbox_id) then 'waiting'
-           when f.outbox_id is not null then 'failed'
-           when d.original_id is not null then 'dead'
-           when exists (select from operator_audit dropped
-                        where dropped.action = 'outbox.drop' and (dropped.target->>'outboxId')::bigint = o.id)
-             then 'dropped'
-           when exists (select from outbox_position p, journal_origin origin
-                        where p.shard = outbox_shard(o.partition_key, p.shards)
-                          and case when o.id <= origin.restored_until_id
-                                   then o.id <= coalesce(p.restored_last_id, origin.restored_until_id)
-                                   else pg_visible_in_snapshot(o.tx_id, p.from_snapshot)
-                                     or pg_visible_in_snapshot(o.tx_id, p.to_snapshot) and o.id <= p.last_id end)
-             then 'sent'
-           else 'new'
-         end as state,
-         coalesce(f.retry_count, 0) as attempts, coalesce(f.last_error, d.reason) as last_error,
-         coalesce(f.failed_at, d.created_at) as failed_at, f.next_retry_at, coalesce(f.dead_at, d.created_at) as dead_at
-  from outbox o
-  left join outbox_failed f on f.outbox_id = o.id
-  left join outbox_dead_letter d on d.original_id = o.id;

@@ -174,7 +174,7 @@ const dropCommand = (): Command =>
         outbox.drop(id, { who: operatorHere(), dryRun: yes !== true }),
       );
       print(json, outcome, () => describeDrop(outcome));
-      if (outcome.outcome === 'not-held' || outcome.outcome === 'waits-behind') process.exitCode = 1;
+      if (!['dropped', 'would-drop'].includes(outcome.outcome)) process.exitCode = 1;
     });
 
 const describeDrop = (outcome: DropOutcome): string => {
@@ -183,6 +183,8 @@ const describeDrop = (outcome: DropOutcome): string => {
       return 'No failed or dead event has this id: it was sent, dropped before, or never there.';
     case 'waits-behind':
       return `Event ${outcome.event.id} only waits behind ${outcome.firstId}: retry or drop that one.`;
+    case 'being-retried':
+      return `Event ${outcome.event.id} is being retried right now and may still be published: try again in a moment.`;
     case 'would-drop':
       return `Would drop event ${outcome.event.id}; say --yes to do it. ${outcome.warning}.`;
     case 'dropped':

@@ -157,6 +157,11 @@ export const problemTable = {
     title: 'This event only waits behind an earlier one: retry or drop that one',
     members: { firstId: LargeInteger },
   },
+  'outbox-event-being-retried': {
+    status: 409,
+    title: 'This event is being retried right now and may still be published; try again',
+    headers: soon,
+  },
 
   // Records that projections could not process
   'dead-letter-unknown': { status: 404, title: 'There is no such dead letter, or not any more' },

@@ -1,6 +1,7 @@
 import { topicOf } from '../event-catalogue/upcasters.ts';
 import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database, SqlRunner } from '../postgres/database.ts';
+import { retryRelayLease } from '../relay/retry-relay.ts';
 import { type EventRef, refValues } from './event-selection.ts';
 import { eventColumns, type OutboxEvent } from './outbox-event.ts';
 
@@ -13,7 +14,9 @@ export type DropOutcome =
     }
   /** Nothing is held under this id: it was sent, dropped before, or never there. */
   | { readonly outcome: 'not-held' }
-  | { readonly outcome: 'waits-behind'; readonly event: OutboxEvent; readonly firstId: number };
+  | { readonly outcome: 'waits-behind'; readonly event: OutboxEvent; readonly firstId: number }
+  /** It may arrive at any moment, and an event behind it would overtake it: to be asked again when the try has its outcome. */
+  | { readonly outcome: 'being-retried'; readonly event: OutboxEvent };
 
 const findStatement = {
   name: 'find-held-event',
@@ -31,12 +34,25 @@ const lockStatement = {
     for update`,
 };
 
+// A try whose process is gone has its claim still; what tells is the lease under which it was made.
+const retriedStatement = {
+  name: 'is-aggregate-being-retried',
+  text: `
+    select exists (
+      select from outbox_failed f
+      join scheduler_lock lease on lease.token = f.claim_token
+      where f.outbox_id = any ($1::bigint[]) and lease.name = $2 and lease.locked_until > clock_timestamp()) as found`,
+};
+
 const dropStatement = {
   name: 'drop-held-event',
   text: `
     with letter as (delete from outbox_dead_letter where original_id = $1 returning original_id),
          failed as (delete from outbox_failed where outbox_id = $1 returning outbox_id)
-    select original_id as id from letter union select outbox_id from failed`,
+    insert into outbox_dropped (outbox_id)
+    select original_id from letter union select outbox_id from failed
+    on conflict (outbox_id) do update set dropped_at = excluded.dropped_at
+    returning outbox_id`,
 };
 
 /** Gives an event up for good: it stays in the journal, consumers never see it, and its aggregate goes on. */
@@ -52,6 +68,7 @@ export const dropEvent = (
     const [firstId] = sequence;
     if (event.state === 'waiting' && firstId !== undefined)
       return { outcome: 'waits-behind', event, firstId };
+    if (await isBeingRetried(tx, sequence)) return { outcome: 'being-retried', event };
     const later = sequence.filter((id) => id > event.id).length;
     const warning = warningOf(event, later);
     if (dryRun) return { outcome: 'would-drop', event, warning };
@@ -77,6 +94,12 @@ export const dropEvent = (
 
 const lockSequence = async (tx: SqlRunner, ref: EventRef): Promise<readonly number[]> =>
   (await tx.execute<{ id: number }>(lockStatement, refValues(ref))).map(({ id }) => id);
+
+/** Whoever has claimed a row of these has done so before they were locked, and nobody can claim one until this is over. */
+const isBeingRetried = async (tx: SqlRunner, sequence: readonly number[]): Promise<boolean> => {
+  const [row] = await tx.execute<{ found: boolean }>(retriedStatement, [sequence, retryRelayLease]);
+  return row?.found ?? false;
+};
 
 const warningOf = (event: OutboxEvent, later: number): string => {
   const { aggregateType, aggregateId, aggregateVersion, eventType } = event;

@@ -38,6 +38,7 @@ const claimStatement = {
     update outbox_failed
     set retry_count = retry_count + 1,
         unanswered_count = unanswered_count + 1,
+        claim_token = $5,
         next_retry_at = coalesce($6::timestamptz, clock_timestamp())
                       + least($3, $2 * power(2, least(retry_count, 40))) * interval '1 millisecond'
     where outbox_id in (select outbox_id from due where is_harmless or place = 1)
@@ -106,7 +107,7 @@ const noteStatement = {
   name: 'note-failures',
   text: `
     update outbox_failed failed
-    set last_error = noted.error, failed_at = clock_timestamp(),
+    set last_error = noted.error, failed_at = clock_timestamp(), claim_token = null,
         unanswered_count = case when noted.dead then unanswered_count else 0 end,
         dead_at = case when noted.dead then clock_timestamp() end
     from unnest($1::bigint[], $2::text[], $3::boolean[]) as noted(outbox_id, error, dead)
@@ -130,7 +131,7 @@ const giveBackStatement = {
   text: `
     update outbox_failed
     set retry_count = greatest(0, retry_count - 1), unanswered_count = greatest(0, unanswered_count - 1),
-        next_retry_at = clock_timestamp()
+        claim_token = null, next_retry_at = clock_timestamp()
     where outbox_id = any ($1::bigint[])`,
 };
 

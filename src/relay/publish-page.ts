@@ -52,11 +52,13 @@ export const publishPrepared = async (
   ports: PublishPorts,
   page: PreparedPage,
   heldBefore: ReadonlySet<string>,
+  dropped: ReadonlySet<number> = new Set(),
 ): Promise<PageOutcome> => {
   const { rows } = page;
   let held = new Set(heldBefore);
   let failed = new Map<number, FailedRow>();
-  const arrived = new Set<number>();
+  /** What needs no sending: it is there already, or an operator dropped it. */
+  const arrived = placesOf(rows, dropped);
 
   const isSendable = (place: number): boolean => {
     if (arrived.has(place)) return false;
@@ -109,6 +111,9 @@ export const publishPrepared = async (
 
   return (await publish(0, rows.length)) ?? { settledCount: rows.length, failed: inPageOrder(failed) };
 };
+
+const placesOf = (rows: readonly OutboxRow[], ids: ReadonlySet<number>): Set<number> =>
+  new Set(ids.size === 0 ? [] : [...rows.keys()].filter((place) => ids.has((rows[place] as OutboxRow).id)));
 
 /** Halves report in their own time; whoever stores the rows wants them as they were. */
 const inPageOrder = (failed: ReadonlyMap<number, FailedRow>): readonly FailedRow[] =>

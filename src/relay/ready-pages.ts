@@ -1,15 +1,13 @@
 import type { Database } from '../postgres/database.ts';
-import { findHeldAggregates } from './find-held-aggregates.ts';
+import { findWithheld, type Withheld } from './find-withheld.ts';
 import type { Lease } from './lease.ts';
 import type { OutboxPage, OutboxSource } from './outbox-source.ts';
 import { type PreparedPage, type PublishPorts, preparePage } from './publish-page.ts';
 import type { Suspicion } from './suspicion.ts';
 
 /** A page with all that can be known and made before it is its turn. */
-export interface ReadyPage {
+export interface ReadyPage extends Withheld {
   readonly page: OutboxPage;
-  /** Aggregates that have a failed row already. */
-  readonly held: ReadonlySet<string>;
   /** Its records; not made beforehand while an event is suspected to end the process. */
   readonly prepared: PreparedPage | undefined;
 }
@@ -36,11 +34,11 @@ export const createReadyPages = (options: ReadyPagesOptions, suspicion: Suspicio
 
   const makeReady = async (page: OutboxPage): Promise<ReadyPage> => {
     publishing.observer?.pageRead(page.rows.length);
-    const [held, prepared] = await Promise.all([
-      findHeldAggregates(database, page.rows),
+    const [withheld, prepared] = await Promise.all([
+      findWithheld(database, page.rows),
       suspicion.isWatching ? undefined : preparePage(publishing, page.rows),
     ]);
-    return { page, held, prepared };
+    return { page, ...withheld, prepared };
   };
 
   return {

@@ -97,9 +97,14 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
   let settling: Promise<boolean> = Promise.resolve(true);
 
   const publish = async (ready: ReadyPage, lease: Lease): Promise<PageOutcome> => {
-    const { page, held } = ready;
+    const { page, held, dropped } = ready;
     const publishingPage = suspicion.watch(page.rows, lease, async () =>
-      publishPrepared(publishing, ready.prepared ?? (await preparePage(publishing, page.rows)), held),
+      publishPrepared(
+        publishing,
+        ready.prepared ?? (await preparePage(publishing, page.rows)),
+        held,
+        dropped,
+      ),
     );
     const [outcome] = await Promise.allSettled([publishingPage, readyPages.readAhead(page)]);
     if (outcome.status === 'rejected') throw outcome.reason;

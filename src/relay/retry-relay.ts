@@ -82,9 +82,9 @@ const createRound = (options: RetryRelayOptions) => {
   const owed: number[] = [];
 
   return async (lease: Lease): Promise<number> => {
-    if (publishing.breaker.waitMs > 0) return 0;
     await giveBackClaims(database, owed);
     owed.length = 0;
+    if (publishing.breaker.waitMs > 0) return 0;
     const claimed = await claimDueRows(database, { rowsMax: settings.retryBatchSizeMax, ...settings, lease });
     owed.push(...claimed.map(idOf));
     const heads = await giveUpFatal(options, claimed);

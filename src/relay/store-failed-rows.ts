@@ -20,7 +20,14 @@ const statement = {
     on conflict (outbox_id) do nothing`,
 };
 
-/** Keeps the full rows; one that is there already stays as it is. */
+const leaveOutStatement = {
+  name: 'leave-out-dropped-rows',
+  text: `
+    delete from outbox_failed failed using outbox_dropped dropped
+    where failed.outbox_id = dropped.outbox_id and failed.outbox_id = any ($1::bigint[])`,
+};
+
+/** Keeps the full rows in a transaction; one that is there already stays as it is, one that was dropped is left out. */
 export const storeFailedRows = async (tx: SqlRunner, failed: readonly FailedRow[]): Promise<void> => {
   if (failed.length === 0) return;
   const rows = failed.map(({ row }) => row);
@@ -43,4 +50,6 @@ export const storeFailedRows = async (tx: SqlRunner, failed: readonly FailedRow[
     failed.map(({ dead }) => dead ?? false),
     failed.map(({ unansweredCount }) => unansweredCount ?? 0),
   ]);
+  // After the insert, which waits for an operator who is just dropping one of them and puts it in again.
+  await tx.execute(leaveOutStatement, [rows.map((row) => row.id)]);
 };

@@ -23,8 +23,11 @@ export interface MemoryBroker {
   readonly keys: string[];
   readonly values: (Buffer | null)[];
   readonly producer: RecordProducer;
-  setMood(mood: (records: readonly ReceivedRecord[]) => void): void;
+  /** What it does with records before it has them; it may take its time. */
+  setMood(mood: Mood): void;
 }
+
+type Mood = (records: readonly ReceivedRecord[]) => void | Promise<void>;
 
 /** A record as a broker sees it. */
 export interface ReceivedRecord {
@@ -46,11 +49,11 @@ export const received = (record: OutgoingRecord): ReceivedRecord => {
 export const createMemoryBroker = (): MemoryBroker => {
   const keys: string[] = [];
   const values: (Buffer | null)[] = [];
-  let mood: (records: readonly ReceivedRecord[]) => void = () => {};
+  let mood: Mood = () => {};
   const send = async (batches: ReadonlyMap<string, readonly OutgoingRecord[]>): Promise<void> => {
     for (const given of batches.values()) {
       const records = given.map(received);
-      mood(records);
+      await mood(records);
       keys.push(...records.map(({ key }) => String(key)));
       values.push(...records.map(({ value }) => value));
     }

@@ -66,12 +66,19 @@ export const changeableState = (db: Database): Promise<readonly unknown[]> =>
     text: `
       select (select json_agg(f order by outbox_id) from outbox_failed f) as failed,
              (select json_agg(d order by id) from outbox_dead_letter d) as letters,
+             (select json_agg(dropped order by outbox_id) from outbox_dropped dropped) as dropped,
              (select json_agg(a order by id) from operator_audit a) as audit`,
   });
 
 /** For the next test: nothing held, nothing audited; the journal stays. */
 export const clearHeldEvents = async (db: Database): Promise<void> => {
-  for (const table of ['outbox_failed', 'outbox_dead_letter', 'operator_audit', 'scheduler_lock']) {
+  for (const table of [
+    'outbox_failed',
+    'outbox_dead_letter',
+    'outbox_dropped',
+    'operator_audit',
+    'scheduler_lock',
+  ]) {
     await db.execute({ name: `spec-clear-${table}`, text: `delete from ${table}` });
   }
 };

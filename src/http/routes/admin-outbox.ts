@@ -64,7 +64,7 @@ const drop: Operation = {
   summary: 'Give a failed or dead event up for good',
   description: 'It stays in the journal, consumers never see it, and its aggregate goes on.',
   access: 'operator',
-  problems: [...changeProblems, 'outbox-event-not-held', 'outbox-event-waits'],
+  problems: [...changeProblems, 'outbox-event-not-held', 'outbox-event-waits', 'outbox-event-being-retried'],
 };
 
 export const adminOutboxRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, { outbox }) => {
@@ -113,6 +113,8 @@ export const adminOutboxRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (ser
       if (dropped.outcome === 'not-held') return sendProblem(reply, problem('outbox-event-not-held', {}));
       if (dropped.outcome === 'waits-behind')
         return sendProblem(reply, problem('outbox-event-waits', { firstId: dropped.firstId }));
+      if (dropped.outcome === 'being-retried')
+        return sendProblem(reply, problem('outbox-event-being-retried', {}));
       return reply.send({ ...dropped, event: eventAnswer(dropped.event) });
     },
   );

@@ -2,7 +2,7 @@ import { expect } from 'chai';
 import { appendEvents } from '../../../src/journal/append-events.ts';
 import type { Database, SqlRunner } from '../../../src/postgres/database.ts';
 import { createCursorSource } from '../../../src/relay/cursor-source.ts';
-import { findHeldAggregates } from '../../../src/relay/find-held-aggregates.ts';
+import { findWithheld } from '../../../src/relay/find-withheld.ts';
 import { acquireLease, releaseLease } from '../../../src/relay/lease.ts';
 import { aggregateKey, type FailedRow, type OutboxRow } from '../../../src/relay/outbox-source.ts';
 import type { PageOutcome } from '../../../src/relay/publish-page.ts';
@@ -79,7 +79,7 @@ describe('an event that ends the process', () => {
   const publishUnless =
     (...killers: readonly string[]): Publish =>
     async (rows) => {
-      const held = await findHeldAggregates(db, rows);
+      const { held } = await findWithheld(db, rows);
       const sendable = rows.filter((row) => !held.has(aggregateKey(row)));
       if (sendable.some(({ partitionKey }) => killers.includes(partitionKey))) return died;
       published.push(...sendable.map((row) => `${row.aggregateId}@${row.aggregateVersion}`));

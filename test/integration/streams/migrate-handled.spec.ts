@@ -1,15 +1,13 @@
-import { readdirSync } from 'node:fs';
 import { expect } from 'chai';
-import { runner } from 'node-pg-migrate';
-import pg from 'pg';
 import { v7 as uuidv7 } from 'uuid';
 import { productId } from '../../../src/domain/ids.ts';
 import type { SealedEvent } from '../../../src/journal/seal-event.ts';
 import type { Database } from '../../../src/postgres/database.ts';
-import { migrate, migrationsDir } from '../../../src/postgres/migrate.ts';
+import { migrate } from '../../../src/postgres/migrate.ts';
 import { createPostgresStateStore } from '../../../src/streams-postgres/postgres-state-store.ts';
 import { keepUpHandled } from '../../../src/streams-postgres/upkeep/handled-upkeep.ts';
 import { sealed } from '../../support/journal.ts';
+import { migrateUpTo } from '../../support/migrate-up-to.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { silentLog } from '../../support/silent-log.ts';
 import { useWorkspace } from '../../support/stack.ts';
@@ -25,25 +23,6 @@ const viewEvent = (product: string): SealedEvent =>
     userId: null,
   });
 const bucketOf = ({ occurredAt }: SealedEvent): number => Math.floor(occurredAt.getTime() / 10_000) * 10_000;
-
-/** The database as it was before this way of keeping what was handled. */
-const migrateUpTo = async (url: string, migration: string): Promise<void> => {
-  const client = new pg.Client({ connectionString: url });
-  await client.connect();
-  try {
-    await client.query('drop schema public cascade; create schema public');
-    await runner({
-      dbClient: client,
-      dir: migrationsDir,
-      direction: 'up',
-      count: readdirSync(migrationsDir).filter((file) => file < migration).length,
-      migrationsTable: 'schema_migration',
-      log: () => {},
-    });
-  } finally {
-    await client.end();
-  }
-};
 
 /** As it was written then; what writes today knows columns that came later. */
 const appendThen = async (db: Database, events: readonly SealedEvent[]): Promise<void> => {

@@ -102,6 +102,9 @@ describe('the outbox over HTTP', () => {
     });
     const answer = await waiting.send(post('/admin/outbox/drop', { id: '7', dryRun: false }));
     expect(answer.json).to.include({ status: 409, firstId: 3 });
+    const busy = await apiOver({ drop: async () => ({ outcome: 'being-retried', event: deadEvent }) });
+    const tryAgain = await busy.send(post('/admin/outbox/drop', { id: '7', dryRun: false }));
+    expect([tryAgain.statusCode, problemName(tryAgain)]).to.deep.equal([409, 'outbox-event-being-retried']);
     const gone = await apiOver({ drop: async () => ({ outcome: 'not-held' }) });
     const notHeld = await gone.send(post('/admin/outbox/drop', { id: '7', dryRun: false }));
     expect([notHeld.statusCode, problemName(notHeld)]).to.deep.equal([404, 'outbox-event-not-held']);
