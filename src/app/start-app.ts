@@ -15,9 +15,11 @@ import { measureProductCache } from '../metrics/product-cache-metrics.ts';
 import { measureRelay } from '../metrics/relay-metrics.ts';
 import { measureStreams } from '../metrics/streams-metrics.ts';
 import { measureWaiting } from '../metrics/waiting-metrics.ts';
+import { startGhostWatch } from '../relay/ghosts/watch-ghosts.ts';
 import { readOutboxFigures } from '../relay/outbox-figures.ts';
 import { startStallWatch } from '../relay/stall/watch-stalls.ts';
 import { type Adapters, openAdapters } from './adapters.ts';
+import { ghostSearchOf } from './ghost-search.ts';
 import { openProductCache } from './open-product-cache.ts';
 import { prepareBroker, prepareDatabase } from './prepare.ts';
 import { startApi } from './start-api.ts';
@@ -82,7 +84,16 @@ export const startApp = async (options: {
             log,
           })
         : undefined;
-    if (relay) parts.push(relay);
+    if (relay) {
+      parts.push(relay);
+      parts.push(
+        startGhostWatch({
+          ...ghostSearchOf(adapters, config),
+          holder: adapters.processName,
+          log: log.child({ part: 'relay' }),
+        }),
+      );
+    }
     if (role === 'all' || role === 'projector') {
       const observer = measureStreams(metrics);
       parts.push(await startProjector({ adapters, cache, config, observer, log }));

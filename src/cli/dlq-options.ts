@@ -18,7 +18,7 @@ export interface FilterOptions {
 const unitsMs: Readonly<Record<string, number>> = { s: 1000, min: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** A time, or how long ago it was. */
-const timeArgument = (text: string): Date => {
+export const timeArgument = (text: string): Date => {
   const { count, unit = '' } = /^(?<count>\d{1,6}) ?(?<unit>s|min|h|d)$/.exec(text)?.groups ?? {};
   if (count !== undefined) return new Date(Date.now() - Number(count) * (unitsMs[unit] ?? 0));
   const time = new Date(text);

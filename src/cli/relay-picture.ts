@@ -1,3 +1,4 @@
+import { ghostRemedy } from '../relay/ghosts/list-ghosts.ts';
 import type { LateReason, RelayStatus, ShardStatus } from '../relay-admin/read-relay-status.ts';
 import { ago } from './ago.ts';
 
@@ -16,6 +17,7 @@ export const relayPicture = (relay: RelayStatus, now: Date): readonly string[] =
   ...conditionPicture(relay, now),
   ...slotPicture(relay),
   ...relay.late.map(latePicture),
+  ...ghostPicture(relay, now),
 ];
 
 const pausePicture = ({ pause }: RelayStatus, now: Date): readonly string[] =>
@@ -52,3 +54,17 @@ const slotPicture = ({ slot }: RelayStatus): readonly string[] =>
     : [];
 
 const latePicture = ({ sentence, remedy }: LateReason): string => `LATE: ${sentence}. ${remedy}.`;
+
+const ghostPicture = ({ ghosts: { events, search } }: RelayStatus, now: Date): readonly string[] => [
+  ...(search?.nextAt
+    ? [
+        `the journal came to another server or timeline ${ago(search.noticedAt, now)}; what Kafka got since ${search.from.toISOString()} is being looked up`,
+      ]
+    : []),
+  ...(search && search.unreadable > 0
+    ? [`${number(search.unreadable)} records could not be read when that was looked up`]
+    : []),
+  ...(events > 0
+    ? [`GHOSTS: Kafka has ${number(events)} events that the journal does not have. ${ghostRemedy}.`]
+    : []),
+];

@@ -9,6 +9,7 @@ import {
   type ResyncReport,
   shardsMax,
 } from '../relay-admin/relay-admin.ts';
+import { ghostsCommand } from './ghosts.ts';
 import { operatorHere } from './operator-here.ts';
 import { relayPicture } from './relay-picture.ts';
 import { withDatabase } from './session.ts';
@@ -18,12 +19,15 @@ const foundSomething = 3;
 
 export const relayCommand = (): Command =>
   new Command('relay')
-    .description('The relay from the outbox to Kafka; all of it works while the brokers do not')
+    .description(
+      'The relay from the outbox to Kafka; all of it but ghosts --scan works while the brokers do not',
+    )
     .addCommand(statusCommand())
     .addCommand(pauseCommand())
     .addCommand(resumeCommand())
     .addCommand(resyncCommand())
-    .addCommand(reshardCommand());
+    .addCommand(reshardCommand())
+    .addCommand(ghostsCommand());
 
 const onRelay = <T>(routine: (relay: RelayAdmin) => Promise<T>): Promise<T> =>
   withDatabase(({ database, config }) => routine(createRelayAdmin(database, config.relay)));
@@ -34,13 +38,13 @@ const print = (json: boolean | undefined, value: unknown, text: () => string): v
 const statusCommand = (): Command =>
   new Command('status')
     .description('Who relays, how far it is, what waits, and why it is late')
-    .option('--check', 'exit with 3 when events are late')
+    .option('--check', 'exit with 3 when events are late, or Kafka has events that the journal does not have')
     .option('--json', 'as JSON')
     .action(({ json, check }: { json?: boolean; check?: boolean }) =>
       onRelay(async (relay) => {
         const status = await relay.status();
         print(json, status, () => relayPicture(status, new Date()).join('\n'));
-        if (check && status.late.length > 0) process.exitCode = foundSomething;
+        if (check && (status.late.length > 0 || status.ghosts.events > 0)) process.exitCode = foundSomething;
       }),
     );
 

@@ -1,5 +1,5 @@
 import { Type } from 'typebox';
-import { shardsMax } from '../relay-admin/relay-admin.ts';
+import { ghostListDefault, shardsMax } from '../relay-admin/relay-admin.ts';
 
 const Time = Type.String({ format: 'date-time' });
 const NullableTime = Type.Union([Time, Type.Null()]);
@@ -114,6 +114,90 @@ export const ReshardAnswer = Type.Object(
   closed,
 );
 
+export const GhostListQuery = Type.Object(
+  {
+    limit: Type.Optional(
+      Type.String({
+        pattern: '^([1-9][0-9]{0,3}|10000)$',
+        description: `At most so many, in the order in which Kafka got them; ${ghostListDefault} unless told`,
+        examples: ['50'],
+      }),
+    ),
+  },
+  closed,
+);
+
+const GhostCount = Type.Integer({
+  minimum: 0,
+  description: 'Events that Kafka has and the journal has not, and that nobody has dismissed',
+});
+
+export const GhostListAnswer = Type.Object(
+  {
+    events: GhostCount,
+    ghosts: Type.Array(
+      Type.Object(
+        {
+          eventId: Type.String(),
+          eventType: Type.String({ examples: ['loopers.order.created.v1'] }),
+          aggregateType: Type.String(),
+          aggregateId: Type.String(),
+          aggregateVersion: Type.Integer(),
+          topic: Type.String(),
+          partition: Type.Integer(),
+          offset: Type.Integer({ description: 'Of its first record' }),
+          recordedAt: Time,
+          foundAt: Time,
+          replacedBy: Type.Union([Type.String(), Type.Null()], {
+            description:
+              'The event that is this version of the aggregate in the journal now, if there is one',
+          }),
+        },
+        closed,
+      ),
+    ),
+  },
+  closed,
+);
+
+export const DismissGhostsBody = Type.Object(
+  {
+    dryRun: Type.Optional(
+      Type.Boolean({
+        description: 'Only say how many would be dismissed; it is done with false and nothing else',
+      }),
+    ),
+  },
+  closed,
+);
+
+export const DismissGhostsAnswer = Type.Object({ dryRun: Type.Boolean(), events: Count }, closed);
+
+const Ghosts = Type.Object(
+  {
+    events: GhostCount,
+    search: Type.Union(
+      [
+        Type.Object(
+          {
+            noticedAt: Time,
+            from: Type.String({ format: 'date-time', description: 'Records from then on are looked up' }),
+            done: Type.Integer({ minimum: 0, description: 'How often all of them were looked up' }),
+            nextAt: Type.Union([Time, Type.Null()], {
+              description: 'When they are looked up again; null when it is complete',
+            }),
+            unreadable: Type.Integer({ minimum: 0, description: 'Records that could not be read' }),
+          },
+          closed,
+        ),
+        Type.Null(),
+      ],
+      { description: 'The search after the last change of server or timeline; null if there was none' },
+    ),
+  },
+  { ...closed, description: 'Events that were published and then lost by the journal, as in a failover' },
+);
+
 const Trouble = Type.Object({ lease: Type.String(), since: Time, error: Type.String() }, closed);
 
 export const RelayStatusAnswer = Type.Object(
@@ -168,6 +252,7 @@ export const RelayStatusAnswer = Type.Object(
       ),
       Type.Null(),
     ]),
+    ghosts: Ghosts,
     isIncomplete: Type.Boolean({ description: 'Somebody has locked a table: its figures are missing' }),
     late: Type.Array(
       Type.Object(

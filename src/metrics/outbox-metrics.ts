@@ -61,11 +61,15 @@ const createGauges = ({ register }: MetricRegistry): ((reading: Reading | undefi
   const dead = gauge('millrace_outbox_dead_events', 'Events that wait for the decision of an operator');
 
   const paused = gauge('millrace_relay_paused', '1 while an operator has paused the relay');
+  const ghosts = gauge(
+    'millrace_relay_ghost_events',
+    'Events in Kafka that the journal does not have, as after a failover, and that nobody has dismissed',
+  );
 
   return (reading) => {
     readable.set(reading ? 1 : 0);
     if (!reading) {
-      for (const unknown of [pending, overdue, oldest, failed, dead, paused]) unknown.remove();
+      for (const unknown of [pending, overdue, oldest, failed, dead, paused, ghosts]) unknown.remove();
       return;
     }
     const { figures, at } = reading;
@@ -76,6 +80,7 @@ const createGauges = ({ register }: MetricRegistry): ((reading: Reading | undefi
     failed.set(figures.failed);
     dead.set(figures.dead);
     paused.set(figures.isPaused ? 1 : 0);
+    ghosts.set(figures.ghosts);
   };
 };
 

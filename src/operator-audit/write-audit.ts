@@ -10,6 +10,7 @@ export interface AuditEntry {
     | 'relay.resume'
     | 'relay.resync'
     | 'relay.reshard'
+    | 'relay.dismiss-ghosts'
     | 'dead-letters.replay'
     | 'dead-letters.drop'
     | 'dead-letters.release'

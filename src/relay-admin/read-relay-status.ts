@@ -1,5 +1,6 @@
 import type { Database } from '../postgres/database.ts';
 import { countHeldEvents, type HeldCounts } from '../relay/count-held-events.ts';
+import { type GhostStatus, readGhostStatus } from '../relay/ghosts/list-ghosts.ts';
 import type { Pause } from '../relay/pause.ts';
 import { describeReason } from '../relay/stall/describe-reason.ts';
 import { explainStall, type StallSettings } from '../relay/stall/explain-stall.ts';
@@ -21,6 +22,8 @@ export interface RelayStatus extends HeldCounts {
   readonly processes: readonly RelayProcess[];
   /** Where the relay reads the write-ahead log. */
   readonly slot: SlotStatus | null;
+  /** What Kafka has and the journal has not. */
+  readonly ghosts: GhostStatus;
   /** Somebody has locked a table that had to be looked at: its figures are missing. */
   readonly isIncomplete: boolean;
   /** Empty when events are on time. */
@@ -55,6 +58,7 @@ export interface LateReason {
 export const readRelayStatus = async (database: Database, settings: StallSettings): Promise<RelayStatus> => {
   const facts = await readStallFacts(database, settings);
   const held = await readUnlessLocked(database, countHeldEvents);
+  const ghosts = await readUnlessLocked(database, readGhostStatus);
   const { pause, shards, relays, slot } = facts;
   return {
     pause,
@@ -65,7 +69,8 @@ export const readRelayStatus = async (database: Database, settings: StallSetting
     shards: shards.map(shardStatus),
     processes: relays,
     slot: slot && { name: slot.slot, state: slot.walStatus, active: slot.active, lagBytes: slot.lagBytes },
-    isIncomplete: facts.isIncomplete || held === locked,
+    ghosts: ghosts === locked ? { events: 0, search: null } : ghosts,
+    isIncomplete: facts.isIncomplete || held === locked || ghosts === locked,
     late: explainStall(facts, settings).map((reason) => ({ reason, ...describeReason(reason) })),
   };
 };

@@ -1,5 +1,6 @@
 import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database } from '../postgres/database.ts';
+import { countGhosts, dismissGhosts, type GhostList, listGhosts } from '../relay/ghosts/list-ghosts.ts';
 import { loadPause, type Pause, pauseRelay, resumeRelay } from '../relay/pause.ts';
 import { planReshard, type ReshardReport, reshard } from '../relay/reshard.ts';
 import { planResync, type ResyncPlan, resyncCursor } from '../relay/resync-cursor.ts';
@@ -27,6 +28,15 @@ export interface ResyncReport extends ResyncPlan {
   readonly fromId: number;
 }
 
+export interface DismissReport {
+  readonly dryRun: boolean;
+  readonly events: number;
+}
+
+/** What a list shows unless told otherwise, and what it shows at most. */
+export const ghostListDefault = 50;
+export const ghostListMax = 10_000;
+
 /** What an operator can see of the relays and tell them, from the command line and over HTTP alike. */
 export interface RelayAdmin {
   status(): Promise<RelayStatus>;
@@ -36,6 +46,10 @@ export interface RelayAdmin {
   resync(fromId: number, options: { who: string; dryRun: boolean }): Promise<ResyncReport>;
   /** Divides the journal into another number of shards while relays run. */
   reshard(shards: number, options: { who: string; dryRun: boolean }): Promise<ReshardReport>;
+  /** Events that Kafka has and the journal has not, in the order in which Kafka got them. */
+  ghosts(options: { limit: number }): Promise<GhostList>;
+  /** What they did is mended: nobody is told of them any more. */
+  dismissGhosts(options: { who: string; dryRun: boolean }): Promise<DismissReport>;
   /** Whoever has the right to relay at the moment. */
   relaying(): Promise<readonly HeldLease[]>;
 }
@@ -74,6 +88,16 @@ export const createRelayAdmin = (database: Database, settings: StallSettings): R
 
   reshard: (shards, { who, dryRun }) =>
     dryRun ? planReshard(database, shards) : reshard(database, { shards, who }),
+
+  ghosts: (options) => listGhosts(database, options),
+
+  dismissGhosts: ({ who, dryRun }) =>
+    database.transaction(async (tx) => {
+      if (dryRun) return { dryRun, events: await countGhosts(tx) };
+      const events = await dismissGhosts(tx);
+      if (events > 0) await writeAudit(tx, { who, action: 'relay.dismiss-ghosts', target: { events } });
+      return { dryRun, events };
+    }),
 
   relaying: () => readRelayLeases(database),
 });

@@ -114,7 +114,7 @@ export const readTopic = (brokers: readonly string[], topic: string): Promise<re
 export const writeTopic = async (
   brokers: readonly string[],
   topic: string,
-  messages: readonly { key: string | null; value: Buffer | null }[],
+  messages: readonly { key: string | null; value: Buffer | null; timestamp?: string }[],
 ): Promise<void> => {
   const producer = clientOf(brokers).producer();
   await producer.connect();

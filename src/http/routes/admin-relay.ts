@@ -1,8 +1,13 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox';
 import type { RelayStatus } from '../../relay-admin/read-relay-status.ts';
+import { ghostListDefault } from '../../relay-admin/relay-admin.ts';
 import { callerOf } from '../access-control.ts';
 import { changeProblems, refusalOf, refuseIfMatch } from '../admin-changes.ts';
 import {
+  DismissGhostsAnswer,
+  DismissGhostsBody,
+  GhostListAnswer,
+  GhostListQuery,
   PauseAnswer,
   PauseRelayBody,
   RelayStatusAnswer,
@@ -59,6 +64,24 @@ const reshard: Operation = {
   description: 'Nothing is lost or out of order; a few events may be published again.',
   access: 'operator',
   problems: [...changeProblems, 'not-possible-now'],
+};
+
+const listGhosts: Operation = {
+  id: 'listGhostEvents',
+  tag: 'Relay',
+  summary: 'Events that Kafka has and the journal has not',
+  description:
+    'They were published and then lost by the journal, in an asynchronous failover or a restore of PostgreSQL.',
+  access: 'operator',
+};
+
+const dismissGhosts: Operation = {
+  id: 'dismissGhostEvents',
+  tag: 'Relay',
+  summary: 'Say that what ghost events did is mended',
+  description: 'All that are known are dismissed. They stay in Kafka; nobody is told of them any more.',
+  access: 'operator',
+  problems: changeProblems,
 };
 
 export const adminRelayRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, { relay }) => {
@@ -121,6 +144,25 @@ export const adminRelayRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (serv
         return sendProblem(reply, refusalOf(error));
       }
     },
+  );
+
+  server.get(
+    '/admin/relay/ghosts',
+    {
+      config: { operation: listGhosts },
+      schema: { querystring: GhostListQuery, response: { 200: GhostListAnswer } },
+    },
+    async ({ query }) => withIsoTimes(await relay.ghosts({ limit: Number(query.limit ?? ghostListDefault) })),
+  );
+
+  server.post(
+    '/admin/relay/ghosts/dismiss',
+    {
+      config: { operation: dismissGhosts },
+      schema: { querystring: NoQuery, body: DismissGhostsBody, response: { 200: DismissGhostsAnswer } },
+    },
+    async (request) =>
+      relay.dismissGhosts({ who: callerOf(request).identity, dryRun: request.body.dryRun ?? true }),
   );
 };
 

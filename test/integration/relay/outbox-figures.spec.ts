@@ -25,6 +25,7 @@ describe('figures of the outbox', () => {
       failed: 0,
       dead: 0,
       isPaused: false,
+      ghosts: 0,
     });
   });
 

@@ -21,6 +21,14 @@ const recordingRelay = () => {
       asked.push(['resync', fromId, options]);
       return goodRelay.resync(fromId, options);
     },
+    ghosts: (options) => {
+      asked.push(['ghosts', options]);
+      return goodRelay.ghosts(options);
+    },
+    dismissGhosts: (options) => {
+      asked.push(['dismissGhosts', options]);
+      return goodRelay.dismissGhosts(options);
+    },
   };
   return { relay, asked };
 };
@@ -121,6 +129,32 @@ describe('the relay over HTTP', () => {
     await other.close();
   });
 
+  it('lists events that Kafka has and the journal has not, and tells their number with the status', async () => {
+    const get = (url: string) => api.send({ method: 'GET', url, as: 'operator' });
+    const { statusCode, json } = await get('/admin/relay/ghosts');
+    expect(statusCode).to.equal(200);
+    expect(json).to.include({ events: 1 });
+    expect(json).to.have.nested.property('ghosts[0].recordedAt', '1970-01-01T00:00:03.000Z');
+    expect(json).to.have.nested.property('ghosts[0].replacedBy', null);
+    await get('/admin/relay/ghosts?limit=7');
+    expect(asked).to.deep.equal([
+      ['ghosts', { limit: 50 }],
+      ['ghosts', { limit: 7 }],
+    ]);
+    for (const limit of ['0', '10001', 'all'])
+      expect((await get(`/admin/relay/ghosts?limit=${limit}`)).statusCode, limit).to.equal(400);
+    expect((await get('/admin/relay')).json).to.have.nested.property('ghosts.events', 1);
+  });
+
+  it('only says what dismissing ghosts would do unless it is told to do it', async () => {
+    expect((await api.send(post('ghosts/dismiss', {}))).json).to.deep.equal({ dryRun: true, events: 1 });
+    await api.send(post('ghosts/dismiss', { dryRun: false }));
+    expect((asked as [string, { dryRun: boolean }][]).map(([, { dryRun }]) => dryRun)).to.deep.equal([
+      true,
+      false,
+    ]);
+  });
+
   it('refuses what it cannot mean', async () => {
     for (const [path, body] of [
       ['resync', {}],
@@ -132,6 +166,7 @@ describe('the relay over HTTP', () => {
       ['pause', { reason: '' }],
       ['pause', { because: 'x' }],
       ['resume', { force: true }],
+      ['ghosts/dismiss', { dryRun: 'no' }],
     ] as const) {
       expect((await api.send(post(path, body))).statusCode, JSON.stringify(body)).to.equal(400);
     }
@@ -146,6 +181,8 @@ describe('the relay over HTTP', () => {
       post('resume'),
       post('resync', { fromId: 1 }),
       post('reshard', { shards: 1 }),
+      post('ghosts/dismiss', {}),
+      { method: 'GET', url: '/admin/relay/ghosts' } as const,
       { method: 'GET', url: '/admin/relay' } as const,
     ]) {
       expect((await api.send({ ...request, as: 'alice' })).statusCode).to.equal(403);

@@ -40,6 +40,8 @@ const operationIds = [
   'resumeRelay',
   'resyncRelay',
   'reshardRelay',
+  'listGhostEvents',
+  'dismissGhostEvents',
   'listDeadLetters',
   'countDeadLetters',
   'getDeadLetter',

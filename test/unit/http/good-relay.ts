@@ -34,6 +34,16 @@ export const goodRelay: RelayAdmin = {
       },
     ],
     slot: { name: 'millrace_relay', state: 'reserved', active: true, lagBytes: 12 },
+    ghosts: {
+      events: 1,
+      search: {
+        noticedAt: new Date(4000),
+        from: new Date(1000),
+        done: 1,
+        nextAt: new Date(5000),
+        unreadable: 0,
+      },
+    },
     isIncomplete: false,
     late: [
       {
@@ -56,5 +66,24 @@ export const goodRelay: RelayAdmin = {
     cursor: { from: '10:10:', to: '12:12:', lastId: 7 },
     repeated: 3,
   }),
+  ghosts: async () => ({
+    events: 1,
+    ghosts: [
+      {
+        eventId: '019a0000-0000-7000-8000-000000000001',
+        eventType: 'loopers.product.viewed.v1',
+        aggregateType: 'ProductView',
+        aggregateId: 'v-1',
+        aggregateVersion: 1,
+        topic: 'product-view-events',
+        partition: 0,
+        offset: 12,
+        recordedAt: new Date(3000),
+        foundAt: new Date(4000),
+        replacedBy: null,
+      },
+    ],
+  }),
+  dismissGhosts: async ({ dryRun }) => ({ dryRun, events: 1 }),
   relaying: async () => [],
 };

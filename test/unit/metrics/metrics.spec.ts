@@ -88,6 +88,7 @@ describe('metrics of the outbox', () => {
     failed: 1,
     dead: 3,
     isPaused: true,
+    ghosts: 4,
   };
 
   it('are looked up at a scrape, and not again before their time', async () => {
@@ -109,6 +110,7 @@ describe('metrics of the outbox', () => {
     expect(seen.get('millrace_outbox_dead_events')).to.equal(3);
     expect(seen.get('millrace_outbox_oldest_pending_age_seconds')).to.be.at.least(400);
     expect(seen.get('millrace_relay_paused')).to.equal(1);
+    expect(seen.get('millrace_relay_ghost_events')).to.equal(4);
   });
 
   it('are left out when the database cannot be read, and come back with it', async () => {
