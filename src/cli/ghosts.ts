@@ -123,7 +123,7 @@ const number = (value: number): string => value.toLocaleString('en-US');
 const describeScan = ({ records, unreadable, found }: SearchReport): string =>
   `${number(records)} records looked up: ${number(found)} more events that the journal does not have, ${number(unreadable)} records that could not be read.`;
 
-const describeGhosts = (
+export const describeGhosts = (
   { events, ghosts }: GhostList,
   scanned: SearchReport | undefined,
   now: Date,

@@ -2,9 +2,11 @@ import { expect } from 'chai';
 import pg from 'pg';
 import { appendEvents } from '../../../src/journal/append-events.ts';
 import { storeWriterSchemas } from '../../../src/journal/writer-schemas.ts';
+import type { TopicReader } from '../../../src/kafka/topic-reader.ts';
 import { listPendingEvents } from '../../../src/outbox-admin/list-pending-events.ts';
 import { type Database, openDatabase } from '../../../src/postgres/database.ts';
 import { readJournalPage } from '../../../src/rebuild/journal-page.ts';
+import { startGhostWatch } from '../../../src/relay/ghosts/watch-ghosts.ts';
 import { reshard } from '../../../src/relay/reshard.ts';
 import { createRelayAdmin } from '../../../src/relay-admin/relay-admin.ts';
 import { eventually } from '../../support/eventually.ts';
@@ -75,6 +77,34 @@ describe('a journal that was restored from a dump into a new server', function (
   it('has transaction ids that are still to come here', async () => {
     const isSo = `select bool_and(tx_id > pg_snapshot_xmax(pg_current_snapshot())) as answer from outbox`;
     expect(await ask(isSo)).to.equal(true);
+  });
+
+  it('is noticed to be elsewhere, so that the topics are searched for events that the dump lacks', async () => {
+    const searched: (number | undefined)[] = [];
+    const emptyReader: TopicReader = {
+      ranges: async (_topics, { sinceMs } = {}) => {
+        searched.push(sinceMs);
+        return [];
+      },
+      read: async function* () {},
+      close: async () => {},
+    };
+    const registry = { idOf: () => Promise.reject(), writerType: () => Promise.reject() };
+    const watch = startGhostWatch({
+      database: db,
+      registry,
+      topics: [],
+      openReader: async () => emptyReader,
+      holder: 'spec',
+      log: silentLog(),
+    });
+    await eventually(async () => expect((await admin().status()).ghosts.search).to.include({ done: 1 }), {
+      timeoutMs: 60_000,
+    });
+    await watch.stop();
+    const lastSeen = await ask<Date>('select min(seen_at) as answer from journal_timeline');
+    expect(searched).to.have.length(1);
+    expect(searched[0]).to.be.lessThan(lastSeen.getTime());
   });
 
   it('is not published before somebody says from where on', async () => {
