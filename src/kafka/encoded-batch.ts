@@ -13,6 +13,18 @@ export type BatchState =
   | { readonly kind: 'acknowledged' }
   | { readonly kind: 'failed'; readonly reason: string; readonly isRefused: boolean };
 
+/** A way to a broker. */
+export interface Carrier {
+  /** Ends it at once, with what has not left yet. */
+  cut(): void;
+}
+
+/** Nobody wants this batch to be sent any more. kafkajs looks at the property and does not try again. */
+export class BatchRevoked extends Error {
+  override readonly name = 'BatchRevoked';
+  readonly retriable = false;
+}
+
 /** Records of one partition that go to its leader as one batch. Measured while it is filled, encoded when it is needed. */
 export class EncodedBatch {
   readonly topic: string;
@@ -23,6 +35,8 @@ export class EncodedBatch {
   readonly #records: readonly OutgoingRecord[];
   readonly #sizes: number[] = [];
   #encoded: Buffer | undefined;
+  readonly #carriers = new Set<Carrier>();
+  #isRevoked = false;
 
   constructor(target: { topic: string; partition: number; records: readonly OutgoingRecord[] }) {
     this.topic = target.topic;
@@ -57,10 +71,20 @@ export class EncodedBatch {
     return this.#encoded;
   }
 
-  seal(state: ProducerState): Buffer {
+  /** The bytes for one try to send them. */
+  seal(state: ProducerState, carrier: Carrier): Buffer {
+    if (this.#isRevoked) throw new BatchRevoked(`The batch for ${this.topic} is not to be sent any more`);
+    this.#carriers.add(carrier);
     const encoded = this.encode();
     sealRecordBatch(encoded, state);
     return encoded;
+  }
+
+  /** From now on nothing of it is sent: not by another try, and not what still waits on the way to a broker. */
+  revoke(): void {
+    this.#isRevoked = true;
+    for (const carrier of this.#carriers) carrier.cut();
+    this.#carriers.clear();
   }
 
   /** The bytes are not needed any more; where the records stand still is. */

@@ -3,7 +3,7 @@ import Broker from 'kafkajs/src/broker/index.js';
 import Encoder from 'kafkajs/src/protocol/encoder.js';
 import errors from 'kafkajs/src/protocol/error.js';
 import Produce from 'kafkajs/src/protocol/requests/produce/index.js';
-import { EncodedBatch } from './encoded-batch.ts';
+import { type Carrier, EncodedBatch } from './encoded-batch.ts';
 import { isRecordsFault } from './publish-error.ts';
 
 interface ProduceCall {
@@ -39,7 +39,10 @@ interface ProtocolRequest {
 }
 
 interface BrokerInternals {
-  readonly connectionPool: { send(request: ProtocolRequest): Promise<unknown> };
+  readonly connectionPool: {
+    send(request: ProtocolRequest): Promise<unknown>;
+    readonly pool: readonly { readonly socket?: { destroy(error: Error): void } }[];
+  };
   lookupRequest(apiKey: number, definition: unknown): (call: ProduceCall) => ProtocolRequest;
   produce(call: ProduceCall): Promise<unknown>;
   disconnect(): Promise<void>;
@@ -69,9 +72,10 @@ const isEncoded = ({ topicData }: ProduceCall): boolean =>
 const produceEncoded = async (broker: BrokerInternals, call: ProduceCall): Promise<unknown> => {
   const { request, response } = broker.lookupRequest(produceApiKey, Produce)(call);
   const batches = batchesOf(call);
+  const carrier = carrierOf(broker);
   try {
     return await broker.connectionPool.send({
-      request: { ...request, encode: async () => encodeCall(call) },
+      request: { ...request, encode: async () => encodeCall(call, carrier) },
       response: {
         decode: response.decode,
         parse: async (answer) => {
@@ -87,6 +91,13 @@ const produceEncoded = async (broker: BrokerInternals, call: ProduceCall): Promi
   }
 };
 
+/** With an error kafkajs notices, drops what waits in its queue, and ends the connection. */
+const carrierOf = ({ connectionPool }: BrokerInternals): Carrier => ({
+  cut: () => {
+    for (const { socket } of connectionPool.pool) socket?.destroy(new Error('The producer was given up'));
+  },
+});
+
 const batchesOf = ({ topicData }: ProduceCall): ReadonlyMap<string, EncodedBatch> =>
   new Map(
     topicData.flatMap(({ topic, partitions }) =>
@@ -95,7 +106,7 @@ const batchesOf = ({ topicData }: ProduceCall): ReadonlyMap<string, EncodedBatch
   );
 
 /** Produce requests from version 3 on, which is the oldest that Kafka 4 knows, up to kafkajs's newest. */
-const encodeCall = (call: ProduceCall): unknown => {
+const encodeCall = (call: ProduceCall, carrier: Carrier): unknown => {
   const parts: Buffer[] = [];
   const state = { producerId: BigInt(call.producerId), producerEpoch: call.producerEpoch };
   parts.push(
@@ -109,7 +120,7 @@ const encodeCall = (call: ProduceCall): unknown => {
     parts.push(new Encoder().writeString(topic).writeInt32(partitions.length).buffer);
     for (const { partition, messages, firstSequence } of partitions) {
       const batch = messages as EncodedBatch;
-      const sealed = batch.seal({ ...state, firstSequence });
+      const sealed = batch.seal({ ...state, firstSequence }, carrier);
       batch.state = { kind: 'sent' };
       parts.push(new Encoder().writeInt32(partition).writeInt32(sealed.length).buffer, sealed);
     }

@@ -19,10 +19,14 @@ export interface UnacknowledgedRecords extends FailedPartition {
   readonly positions: readonly number[];
 }
 
+/** Why a topic takes no record at all, until somebody creates it or grants the right. */
+export type TopicRefusal = 'missing' | 'forbidden' | 'invalid';
+
 export interface PublishErrorDetails {
   readonly retriable: boolean;
   readonly cause?: unknown;
   readonly unacknowledged?: readonly UnacknowledgedRecords[];
+  readonly refusedTopics?: ReadonlyMap<string, TopicRefusal>;
 }
 
 export class PublishError extends Error {
@@ -32,14 +36,18 @@ export class PublishError extends Error {
   readonly retriable: boolean;
   /** Every partition with records that were not acknowledged; empty when the send failed before they had partitions. */
   readonly failed: readonly FailedPartition[];
+  /** Topics that take none of the records they were given, nor any other. */
+  readonly refusedTopics: ReadonlyMap<string, TopicRefusal>;
   // Not a property that a logger would print: there may be thousands of positions.
   readonly #unacknowledged: readonly UnacknowledgedRecords[];
 
-  constructor(code: PublishErrorCode, { retriable, cause, unacknowledged = [] }: PublishErrorDetails) {
+  constructor(code: PublishErrorCode, details: PublishErrorDetails) {
+    const { retriable, cause, unacknowledged = [], refusedTopics = new Map() } = details;
     const reason = cause instanceof Error ? cause.message : 'no reason given';
     super(`Kafka has not taken all records (${code}): ${reason}`, { cause });
     this.code = code;
     this.retriable = retriable;
+    this.refusedTopics = refusedTopics;
     this.#unacknowledged = unacknowledged;
     const partitions = new Map<string, FailedPartition>();
     for (const { topic, partition, reason: why } of unacknowledged) {
@@ -67,14 +75,17 @@ const recordsFault: ReadonlyMap<string, PublishErrorCode> = new Map([
   ['INVALID_TIMESTAMP', 'REFUSED'],
   ['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'REFUSED'],
   ['POLICY_VIOLATION', 'REFUSED'],
-  // Somebody has to create the topic or grant the right: the other topics' records are not to wait for that.
-  ['UNKNOWN_TOPIC_OR_PARTITION', 'REFUSED'],
-  ['INVALID_TOPIC_EXCEPTION', 'REFUSED'],
-  ['TOPIC_AUTHORIZATION_FAILED', 'REFUSED'],
+]);
+
+/** Somebody has to create the topic or grant the right: the other topics' records are not to wait for that. */
+const topicsFault: ReadonlyMap<string, TopicRefusal> = new Map([
+  ['UNKNOWN_TOPIC_OR_PARTITION', 'missing'],
+  ['INVALID_TOPIC_EXCEPTION', 'invalid'],
+  ['TOPIC_AUTHORIZATION_FAILED', 'forbidden'],
 ]);
 
 /** Whether this answer of a broker is about the records themselves or their topic. */
-export const isRecordsFault = (type: string): boolean => recordsFault.has(type);
+export const isRecordsFault = (type: string): boolean => recordsFault.has(type) || topicsFault.has(type);
 
 const brokerTrouble: ReadonlySet<string> = new Set([
   'LEADER_NOT_AVAILABLE',
@@ -127,11 +138,18 @@ export const namesOf = (error: unknown): readonly string[] =>
     'type' in cause && typeof cause.type === 'string' ? [cause.type, cause.name] : [cause.name],
   );
 
+/** What this says of a topic, if it speaks of one; brokers do not say of which. */
+export const topicRefusalOf = (error: unknown): TopicRefusal | undefined =>
+  namesOf(error)
+    .map((name) => topicsFault.get(name))
+    .find((refusal) => refusal !== undefined);
+
 const codeOf = (error: unknown): PublishErrorCode => {
   if (error instanceof PublishError) return error.code;
   for (const name of namesOf(error)) {
     const code = recordsFault.get(name) ?? (brokerTrouble.has(name) ? 'BROKER_UNAVAILABLE' : undefined);
     if (code) return code;
+    if (topicsFault.has(name)) return 'REFUSED';
   }
   return 'UNKNOWN';
 };
