@@ -5,8 +5,10 @@ import { topicOf, UnknownEventType } from '../event-catalogue/upcasters.ts';
 import { UnknownFingerprint, type WriterSchemas } from '../journal/writer-schemas.ts';
 import type { HeaderBlock } from '../kafka/header-block.ts';
 import type { RecordInPlace, RecordShape } from '../kafka/record-batch.ts';
+import { IncompatibleSchema } from '../registry/incompatible-schema.ts';
 import type { SchemaRegistry } from '../registry/schema-registry.ts';
 import type { FailedRow, OutboxRow } from './outbox-source.ts';
+import { refusalText } from './refusal.ts';
 import { type RowInPlace, rowInPlaceOf } from './row-in-place.ts';
 
 export interface EncodePorts {
@@ -93,7 +95,10 @@ const toRecord = (row: OutboxRow, inPlace: RowInPlace, { shape }: Target): Recor
 
 /** Only of a request whose trace is sampled: nobody could find another one. */
 const traceOf = ({ traceparent }: OutboxRow): { readonly traceparent: string } | undefined =>
-  traceparent?.endsWith('1') ? { traceparent } : undefined;
+  traceparent && isSampled(traceparent) ? { traceparent } : undefined;
+
+/** The lowest bit of the flags, which are two hexadecimal digits at the end. */
+const isSampled = (traceparent: string): boolean => '13579bdf'.includes(traceparent.slice(-1));
 
 const resolveTarget = async (ports: EncodePorts, row: OutboxRow): Promise<TargetOrFault> => {
   const { registry, schemas, physicalTopic, headersOf } = ports;
@@ -104,9 +109,17 @@ const resolveTarget = async (ports: EncodePorts, row: OutboxRow): Promise<Target
     const shape = { valuePrefix: frameHeader(schemaId), sharedHeaders: headersOf(row) };
     return { topic: physicalTopic(topic), shape };
   } catch (error) {
-    // A newer version wrote it, perhaps: its rows wait for that version, and nobody else's do.
-    if (error instanceof UnknownEventType || error instanceof UnknownFingerprint)
-      return { fault: { error: error.message, tried: true, dead: false } };
-    throw error;
+    const reason = faultOfKind(error, row);
+    if (reason === undefined) throw error;
+    return { fault: { error: reason, tried: true, dead: false } };
   }
+};
+
+/** Why rows of this kind wait, and nobody else's do; undefined when no row is to blame. */
+const faultOfKind = (error: unknown, { eventType }: OutboxRow): string | undefined => {
+  // A newer version wrote it, perhaps, which brings what is needed.
+  if (error instanceof UnknownEventType || error instanceof UnknownFingerprint) return error.message;
+  if (!(error instanceof IncompatibleSchema)) return undefined;
+  const reasons = error.reasons.join('; ') || 'it does not say why';
+  return refusalText({ kind: 'schema', eventType, subject: error.subject, reasons });
 };

@@ -1,8 +1,10 @@
-import { isBrokerTrouble, PublishError } from '../kafka/publish-error.ts';
+import { isBrokerTrouble, PublishError, type TopicRefusal } from '../kafka/publish-error.ts';
 import type { OutgoingRecord, PreparedSend, RecordProducer } from '../kafka/record-producer.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { type EncodedPage, type EncodePorts, encodePage } from './encode-page.ts';
+import type { Withheld } from './find-withheld.ts';
 import { aggregateKey, type FailedRow, type OutboxRow } from './outbox-source.ts';
+import { refusalText } from './refusal.ts';
 import type { RelayObserver } from './relay-observer.ts';
 
 export interface PublishPorts extends EncodePorts {
@@ -45,71 +47,152 @@ export const publishPage = async (
 ): Promise<PageOutcome> => publishPrepared(ports, await preparePage(ports, rows), heldBefore);
 
 /**
- * Publishes a page in order. A batch that fails on a record is split until the bad one stands alone; later rows of its
- * aggregate then wait behind it. Broker trouble is not the rows' fault: those stay where they are and are tried again.
+ * Publishes a page in order. The rows of a topic that takes nothing fail together. A batch that fails on a record is split
+ * until the bad one stands alone; later rows of its aggregate then wait behind it. Broker trouble is not the rows' fault:
+ * those stay where they are and are tried again.
  */
-export const publishPrepared = async (
+export const publishPrepared = (
   ports: PublishPorts,
   page: PreparedPage,
   heldBefore: ReadonlySet<string>,
   dropped: ReadonlySet<number> = new Set(),
-): Promise<PageOutcome> => {
-  const { rows } = page;
-  let held = new Set(heldBefore);
-  let failed = new Map<number, FailedRow>();
-  /** What needs no sending: it is there already, or an operator dropped it. */
-  const arrived = placesOf(rows, dropped);
+): Promise<PageOutcome> => new Publication(ports, page, { held: heldBefore, dropped }).publish();
 
-  const isSendable = (place: number): boolean => {
-    if (arrived.has(place)) return false;
-    const row = rows[place] as OutboxRow;
-    if (held.size > 0 && held.has(aggregateKey(row))) {
-      const error = 'An earlier event of this aggregate has not arrived';
-      failed.set(place, { row, error, tried: false });
-      return false;
-    }
-    const fault = page.faults.get(place);
-    if (!fault) return true;
-    failed.set(place, { row, ...fault });
-    held.add(aggregateKey(row));
-    return false;
-  };
+type Stop = PageOutcome & { readonly stopped: object };
+
+/** One page on its way, and what is known of its rows so far. */
+class Publication {
+  readonly #ports: PublishPorts;
+  readonly #page: PreparedPage;
+  #held: Set<string>;
+  #failed = new Map<number, FailedRow>();
+  /** What needs no sending: it is there already, or an operator dropped it. */
+  readonly #arrived: Set<number>;
+  readonly #refusedTopics = new Map<string, TopicRefusal>();
+  /** The brokers have taken a record of the page, or have said what they have against one: they are at work. */
+  #areBrokersAtWork = false;
+
+  constructor(ports: PublishPorts, page: PreparedPage, { held, dropped }: Withheld) {
+    this.#ports = ports;
+    this.#page = page;
+    this.#held = new Set(held);
+    this.#arrived = placesOf(page.rows, dropped);
+  }
+
+  async publish(): Promise<PageOutcome> {
+    const { length } = this.#page.rows;
+    return (await this.#slice(0, length)) ?? { settledCount: length, failed: inPageOrder(this.#failed) };
+  }
 
   /** Undefined when all of the slice has its answer, else what stopped it and where. */
-  const publish = async (
-    start: number,
-    end: number,
-  ): Promise<(PageOutcome & { stopped: object }) | undefined> => {
-    const before = { held: new Set(held), failed: new Map(failed) };
+  async #slice(start: number, end: number): Promise<Stop | undefined> {
+    const before = { held: new Set(this.#held), failed: new Map(this.#failed) };
     // What a slice was told about itself is told again by its halves, or when it is tried again.
     const unlearn = (): void => {
-      held = before.held;
-      failed = before.failed;
+      this.#held = before.held;
+      this.#failed = before.failed;
+    };
+    const stop = (stopped: NonNullable<PageOutcome['stopped']>): Stop => {
+      unlearn();
+      return { settledCount: start, failed: inPageOrder(this.#failed), stopped };
     };
     const ready: number[] = [];
-    for (let place = start; place < end; place++) if (isSendable(place)) ready.push(place);
+    for (let place = start; place < end; place++) if (this.#isSendable(place)) ready.push(place);
     if (ready.length === 0) return undefined;
-    const isWhole = page.whole !== undefined && ready.length === rows.length;
-    const result = await send(ports, page, isWhole ? page.whole : prepareSending(ports, page, ready));
+    const result = await this.#send(ready);
     if (result.kind === 'sent') return undefined;
-    if (result.kind === 'stopped') {
+    if (result.kind === 'stopped') return stop(result);
+    if (this.#noteRefused(result.refusedTopics)) {
       unlearn();
-      return { settledCount: start, failed: inPageOrder(failed), stopped: result };
+      return this.#slice(start, end);
     }
-    const [only] = ready;
-    if (ready.length === 1 && only !== undefined) {
-      const row = rows[only] as OutboxRow;
-      failed.set(only, { row, error: result.cause.message, tried: true });
-      held.add(aggregateKey(row));
+    if (ready.length === 1) {
+      this.#fail(ready[0] as number, { error: result.cause.message, tried: true });
       return undefined;
     }
-    for (const place of result.acknowledged) arrived.add(place);
+    if (result.isUnknown && (await this.#isTroubleOfBrokers(ready)))
+      return stop({ because: 'broker-trouble', cause: result.cause });
     unlearn();
     const middle = start + Math.ceil((end - start) / 2);
-    return (await publish(start, middle)) ?? (await publish(middle, end));
-  };
+    return (await this.#slice(start, middle)) ?? (await this.#slice(middle, end));
+  }
 
-  return (await publish(0, rows.length)) ?? { settledCount: rows.length, failed: inPageOrder(failed) };
+  #isSendable(place: number): boolean {
+    if (this.#arrived.has(place)) return false;
+    const row = this.#page.rows[place] as OutboxRow;
+    if (this.#held.size > 0 && this.#held.has(aggregateKey(row))) {
+      const error = 'An earlier event of this aggregate has not arrived';
+      this.#failed.set(place, { row, error, tried: false });
+      return false;
+    }
+    const fault = this.#faultAt(place);
+    if (fault) this.#fail(place, fault);
+    return !fault;
+  }
+
+  #faultAt(place: number): Omit<FailedRow, 'row'> | undefined {
+    const fault = this.#page.faults.get(place);
+    if (fault || this.#refusedTopics.size === 0) return fault;
+    const topic = this.#page.topics[place] as string;
+    const refusal = this.#refusedTopics.get(topic);
+    return refusal && { error: refusalText({ kind: 'topic', topic, refusal }), tried: true };
+  }
+
+  #fail(place: number, fault: Omit<FailedRow, 'row'>): void {
+    const row = this.#page.rows[place] as OutboxRow;
+    this.#failed.set(place, { row, ...fault });
+    this.#held.add(aggregateKey(row));
+  }
+
+  async #send(places: readonly number[]): Promise<SendResult> {
+    const { whole, rows } = this.#page;
+    const isWhole = places.length === rows.length;
+    const sending = (isWhole && whole) || prepareSending(this.#ports, this.#page, places);
+    const result = await send(this.#ports, this.#page, sending);
+    if (result.kind === 'refused') for (const place of result.acknowledged) this.#arrived.add(place);
+    this.#areBrokersAtWork ||= isJudgement(result);
+    return result;
+  }
+
+  /** Whether this is news. */
+  #noteRefused(topics: ReadonlyMap<string, TopicRefusal>): boolean {
+    const knownBefore = this.#refusedTopics.size;
+    for (const [topic, refusal] of topics) this.#refusedTopics.set(topic, refusal);
+    return this.#refusedTopics.size > knownBefore;
+  }
+
+  /**
+   * An error that nobody knows may be anybody's fault. Before a page is put aside row by row, a few rows of it are sent
+   * alone: when the brokers have nothing else to say to any of them, it is not the rows.
+   */
+  async #isTroubleOfBrokers(places: readonly number[]): Promise<boolean> {
+    const witnesses = chooseWitnesses(this.#page.rows, places);
+    if (this.#areBrokersAtWork || witnesses.length < witnessesMin) return false;
+    for (const place of witnesses) {
+      const result = await this.#send([place]);
+      if (result.kind === 'sent') this.#arrived.add(place);
+      if (result.kind === 'stopped') return true;
+      if (this.#areBrokersAtWork) return false;
+    }
+    return true;
+  }
+}
+
+/** Rows that have to fail alike before it is not them; more than these make it no surer. */
+const witnessesMin = 2;
+const witnessesMax = 4;
+
+/** Spread over the rows, each the first of its aggregate: it overtakes nothing. */
+const chooseWitnesses = (rows: readonly OutboxRow[], places: readonly number[]): readonly number[] => {
+  const firsts = new Map<string, number>();
+  for (const place of places) {
+    const key = aggregateKey(rows[place] as OutboxRow);
+    if (!firsts.has(key)) firsts.set(key, place);
+  }
+  const candidates = [...firsts.values()];
+  const count = Math.min(witnessesMax, candidates.length);
+  const stride = (candidates.length - 1) / Math.max(1, count - 1);
+  return Array.from({ length: count }, (_, index) => candidates[Math.round(index * stride)] as number);
 };
 
 const placesOf = (rows: readonly OutboxRow[], ids: ReadonlySet<number>): Set<number> =>
@@ -144,8 +227,19 @@ const prepareSending = (
 
 type SendResult =
   | { readonly kind: 'sent' }
-  | { readonly kind: 'refused'; readonly cause: Error; readonly acknowledged: ReadonlySet<number> }
+  | {
+      readonly kind: 'refused';
+      readonly cause: Error;
+      readonly acknowledged: ReadonlySet<number>;
+      readonly refusedTopics: ReadonlyMap<string, TopicRefusal>;
+      /** Nobody can say whose fault it is. */
+      readonly isUnknown: boolean;
+    }
   | { readonly kind: 'stopped'; readonly because: 'circuit-open' | 'broker-trouble'; readonly cause?: Error };
+
+const isJudgement = (result: SendResult): boolean =>
+  result.kind === 'sent' ||
+  (result.kind === 'refused' && (!result.isUnknown || result.acknowledged.size > 0));
 
 const send = async (
   ports: PublishPorts,
@@ -162,13 +256,13 @@ const send = async (
       );
   };
   try {
-    await within(publishTimeoutMs, prepared.send());
+    await prepared.send({ timeoutMs: publishTimeoutMs });
     breaker.succeeded();
     tell(() => true);
     return { kind: 'sent' };
   } catch (error) {
     const cause = error as Error;
-    if (cause instanceof PublishTimeout || isBrokerTrouble(cause)) {
+    if (isBrokerTrouble(cause)) {
       breaker.failed();
       return { kind: 'stopped', because: 'broker-trouble', cause };
     }
@@ -181,7 +275,14 @@ const send = async (
     breaker.succeeded();
     const acknowledged = acknowledgedOf(places, cause);
     tell((place) => acknowledged.has(place));
-    return { kind: 'refused', cause, acknowledged };
+    const known = cause instanceof PublishError ? cause : undefined;
+    return {
+      kind: 'refused',
+      cause,
+      acknowledged,
+      refusedTopics: known?.refusedTopics ?? new Map(),
+      isUnknown: known === undefined || known.code === 'UNKNOWN',
+    };
   }
 };
 
@@ -198,24 +299,4 @@ const acknowledgedOf = (
     for (const position of positions) arrived.delete(ofTopic?.[position] ?? -1);
   }
   return arrived;
-};
-
-export class PublishTimeout extends Error {
-  override readonly name = 'PublishTimeout';
-}
-
-/** What is not known to have arrived in time counts as not sent: a duplicate is allowed, a loss is not. */
-const within = async <T>(timeMs: number, work: Promise<T>): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const timeout = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new PublishTimeout(`Kafka did not acknowledge a batch within ${timeMs} ms`)),
-      timeMs,
-    );
-  });
-  try {
-    return await Promise.race([work, timeout]);
-  } finally {
-    clearTimeout(timer);
-  }
 };
