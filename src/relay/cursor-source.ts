@@ -91,13 +91,10 @@ export const createCursorSource = (database: Database, shard: Shard = singleShar
         return await firstPage(rowsMax, lease);
       } catch (error) {
         if (!(error instanceof DeltaGone)) throw error;
-      }
-      // The server behind the address is another one now: what it has stored counts.
-      forget();
-      return firstPage(rowsMax, lease).catch((error: unknown) => {
+        // What is stored counts, and it is to be read by whoever has the lease by now.
         forget();
-        throw error instanceof DeltaGone ? new LeaseMoved(error.message, { cause: error }) : error;
-      });
+        throw new LeaseMoved(error.message, { cause: error });
+      }
     },
 
     pageAfter: async (page, rowsMax) => {

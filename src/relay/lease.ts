@@ -8,7 +8,10 @@ export interface Lease {
   readonly lapsedFrom: string | null;
 }
 
-/** The lease has gone to another relay: what is stored is that one's to decide. */
+/**
+ * The lease has gone to another relay, or the database server is another one than before: what is in memory is void. Whoever
+ * still has the lease goes on from what is stored.
+ */
 export class LeaseMoved extends Error {
   override readonly name = 'LeaseMoved';
 }

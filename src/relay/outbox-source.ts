@@ -48,7 +48,7 @@ export const aggregateKey = (row: { aggregateType: string; aggregateId: string }
 export interface OutboxSource {
   /**
    * The next rows, or undefined when there is nothing new. Asked again without settling, it gives the same rows. Throws
-   * `LeaseMoved` when the lease has gone to another relay.
+   * `LeaseMoved` when that is known not to hold any more.
    */
   nextPage(rowsMax: number, lease: Lease): Promise<OutboxPage | undefined>;
   /**

@@ -133,7 +133,9 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
 
   /** What is in memory does not hold any more; what is stored does. */
   const startOver = (): number => {
-    log.warn('The lease went to another relay while this one was publishing; that one publishes it again');
+    log.warn(
+      'The lease went to another relay, or another database server took over; whoever relays goes on from what is stored',
+    );
     holder.doubt();
     source.forget();
     return 0;
