@@ -28,6 +28,8 @@ export class BinaryRowCollector {
   #seen = 0;
   #kept = 0;
   #isCut = false;
+  #rowsSeen = 0;
+  #bytesDropped = 0;
 
   constructor(options: { bytesExpected: number; bytesMax: number; passOn: (message: Buffer) => void }) {
     this.#passOn = options.passOn;
@@ -37,6 +39,16 @@ export class BinaryRowCollector {
 
   get rows(): BinaryRows {
     return { bytes: this.#bytes.subarray(0, this.#kept), starts: this.#starts, isCut: this.#isCut };
+  }
+
+  /** How many rows have come, and how much that was, with those that are not kept. */
+  get received(): { readonly rows: number; readonly bytes: number } {
+    return { rows: this.#rowsSeen, bytes: this.#seen + this.#bytesDropped };
+  }
+
+  /** What has come in vain, or is on its way to that. Without a row nothing is in vain. */
+  get wastedBytes(): number {
+    return this.#starts.length === 0 ? 0 : this.#bytesDropped + this.#filled - this.#kept;
   }
 
   /** What has come of a message that is not complete yet. */
@@ -64,6 +76,7 @@ export class BinaryRowCollector {
       this.#passOn(Buffer.from(this.#bytes.subarray(at, end)));
       return;
     }
+    this.#rowsSeen += 1;
     // One row is always taken, however large: without it nobody would ever get further.
     if (this.#starts.length > 0 && end > this.#bytesMax) this.#isCut = true;
     if (!this.#isCut) this.#starts.push(at + rowHeadBytes);
@@ -72,6 +85,7 @@ export class BinaryRowCollector {
   /** Rows that are too many are not kept: memory does not grow with what somebody wrote. */
   #drop(): void {
     this.#bytes.copyWithin(this.#kept, this.#seen, this.#filled);
+    this.#bytesDropped += this.#seen - this.#kept;
     this.#filled -= this.#seen - this.#kept;
     this.#seen = this.#kept;
   }

@@ -2,6 +2,7 @@ import pg, { type PoolClient } from 'pg';
 import type { CommonQueryMethods } from 'slonik';
 import type { BinaryRows } from './binary-rows.ts';
 import { type BinaryQueryOptions, queryBinary } from './query-binary.ts';
+import { RowLimits } from './row-limits.ts';
 import { slonikOverClient } from './slonik-over-client.ts';
 
 /** A statement of the hot path: prepared once per connection under its name. */
@@ -50,6 +51,7 @@ export const openDatabase = (options: DatabaseOptions): Database => {
   const pool = openPool(options, sessionSettings);
   /** Opens no connection before the first one reads. */
   const readers = openPool(options, `${sessionSettings} ${alongAnIndex}`);
+  const rowLimits = new RowLimits();
 
   return {
     execute: async (statement, values) =>
@@ -58,16 +60,35 @@ export const openDatabase = (options: DatabaseOptions): Database => {
     transaction: (routine) => inTransaction(pool, routine),
     readBinary: (statement, values, options) =>
       withClient(readers, (client, giveUp) =>
-        queryBinary(client, statement, values, options).catch((error: Error) => {
-          // As the pool does with its own queries: the server may have said this as its last word.
-          giveUp(error);
-          throw error;
-        }),
+        readRows(client, { giveUp, rowLimits }, statement, values, options),
       ),
     close: async () => {
       await Promise.all([pool.end(), readers.end()]);
     },
   };
+};
+
+/** Asks for as many rows as will probably fit; the sizes of those that come say how many that is the next time. */
+const readRows = async (
+  client: PoolClient,
+  { giveUp, rowLimits }: { giveUp: (reason: Error) => void; rowLimits: RowLimits },
+  ...[statement, values, options]: Parameters<Database['readBinary']>
+): Promise<BinaryRows> => {
+  try {
+    const rowsMax = rowLimits.of(statement.name);
+    const { rows, received, isBrokenOff } = await queryBinary(client, statement, values, {
+      ...options,
+      rowsMax,
+    });
+    rowLimits.learn(statement.name, { ...received, bytesMax: options.bytesMax });
+    if (isBrokenOff)
+      giveUp(new Error('The rows were larger than expected; the rest of them was not waited for'));
+    return rows;
+  } catch (error) {
+    // As the pool does with its own queries: the server may have said this as its last word.
+    giveUp(error as Error);
+    throw error;
+  }
 };
 
 const openPool = (options: DatabaseOptions, settings: string): pg.Pool => {
