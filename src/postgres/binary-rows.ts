@@ -3,7 +3,7 @@ export interface BinaryRows {
   readonly bytes: Buffer;
   /** For each row, where the length of its first column stands. */
   readonly starts: readonly number[];
-  /** Whether there were more rows than fit into the bytes that were asked for; they have to be asked for again. */
+  /** Whether there may be more rows than fit into the bytes that were asked for; they have to be asked for again. */
   readonly isCut: boolean;
 }
 

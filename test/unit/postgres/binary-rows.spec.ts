@@ -89,6 +89,20 @@ describe('rows in binary', () => {
     );
   });
 
+  it('tell what has come in vain, as soon as it comes, and never of the first row', () => {
+    const [large, small] = [row(Buffer.alloc(200)), row(Buffer.alloc(20))];
+    const { collector } = collect([large.subarray(0, 150)], 100);
+    expect(collector.wastedBytes, 'a first row is taken whatever its size').to.equal(0);
+    collector.take(large.subarray(150));
+    expect([collector.wastedBytes, collector.received.rows]).to.deep.equal([0, 1]);
+    collector.take(small.subarray(0, 10));
+    expect(collector.wastedBytes, 'half a row').to.equal(10);
+    collector.take(Buffer.concat([small.subarray(10), small]));
+    expect(collector.wastedBytes).to.equal(2 * small.length);
+    expect(collector.received).to.deep.equal({ rows: 3, bytes: large.length + 2 * small.length });
+    expect(collector.rows.starts).to.have.length(1);
+  });
+
   it('tell what has come of a message that is not complete', () => {
     const ready = message('Z', Buffer.from('I'));
     const { collector, passedOn } = collect([
