@@ -23,7 +23,7 @@ export class UnusableSchema extends Error {
 export interface SchemaRegistry {
   /**
    * The id of a schema under a subject; registers it when it is new there. Asked once, then remembered. Fails with
-   * IncompatibleSchema when the registry refuses it, which trying again does not change.
+   * IncompatibleSchema when the registry refuses it, which is not asked again for a moment.
    */
   idOf(subject: string, schemaJson: string): Promise<number>;
   /** The schema a record was written with. Asked once, then remembered. */
@@ -50,16 +50,16 @@ export const connectSchemaRegistry = (
     // The library sets the level only after the first registration, when a second writer may have been let in.
     await rest.setCompatibility(subject, options.compatibility);
     try {
-      const { id } = await client.register(
+      const registering = client.register(
         { type: SchemaType.AVRO, schema: schemaJson },
         { subject, compatibility: COMPATIBILITY[options.compatibility], updateConfig: false },
       );
-      return id;
+      return (await within(options.requestTimeoutMs, registering)).id;
     } catch (cause) {
-      if (statusOf(cause) !== 409) throw cause;
+      if (!refusingStatuses.has(statusOf(cause))) throw cause;
       const registered = await rest.versions(subject);
       const reasons = refusalReasons({ registered, candidate: schemaJson, policy: options.compatibility });
-      throw new IncompatibleSchema(subject, reasons, cause);
+      throw new IncompatibleSchema(subject, reasons.length > 0 ? reasons : [(cause as Error).message], cause);
     }
   };
 
@@ -72,6 +72,9 @@ export const connectSchemaRegistry = (
       ),
   };
 };
+
+/** It goes against the schemas before it (409), or is none (422): what else goes wrong is not the schema's fault. */
+const refusingStatuses: ReadonlySet<unknown> = new Set([409, 422]);
 
 const findWriterType = async (
   { client, rest }: { client: Client; rest: RegistryRest },
@@ -108,13 +111,19 @@ const within = async <T>(timeMs: number, answer: Promise<T>): Promise<T> => {
   }
 };
 
-/** One question at a time per key; an answer is kept, a failure is not. */
+/** Whoever publishes asks for every page: a registry that has just refused a schema is left alone for that long. */
+const refusalKeptMs = 1000;
+
+/** One question at a time per key; an answer is kept, a refusal for a moment, any other failure is not. */
 const remember = <K, V>(answers: Map<K, Promise<V>>, key: K, ask: () => Promise<V>): Promise<V> => {
   const known = answers.get(key);
   if (known) return known;
   const asked = ask();
   answers.set(key, asked);
-  asked.catch(() => answers.delete(key));
+  asked.catch((error: unknown) => {
+    if (!(error instanceof IncompatibleSchema)) answers.delete(key);
+    else setTimeout(() => answers.delete(key), refusalKeptMs).unref();
+  });
   return asked;
 };
 

@@ -120,6 +120,6 @@ const faultOfKind = (error: unknown, { eventType }: OutboxRow): string | undefin
   // A newer version wrote it, perhaps, which brings what is needed.
   if (error instanceof UnknownEventType || error instanceof UnknownFingerprint) return error.message;
   if (!(error instanceof IncompatibleSchema)) return undefined;
-  const reasons = error.reasons.join('; ') || 'it does not say why';
+  const reasons = error.reasons.join('; ').replace(/\s+/g, ' ') || 'it does not say why';
   return refusalText({ kind: 'schema', eventType, subject: error.subject, reasons });
 };

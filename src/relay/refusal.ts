@@ -23,19 +23,19 @@ export const refusalText = (refusal: Refusal): string =>
     ? `Topic ${refusal.topic} ${topicTexts[refusal.refusal]}`
     : `The registry refuses the schema of ${refusal.eventType} (subject ${refusal.subject}): ${refusal.reasons}`;
 
-/** For PostgreSQL as well: which texts may be refusals. */
-export const refusalPattern = `^(Topic \\S+ (${Object.values(topicTexts).join('|')})$|The registry refuses the schema of )`;
+const topicPattern = `^Topic (\\S+) (${Object.values(topicTexts).join('|')})$`;
+const schemaPattern = '^The registry refuses the schema of (\\S+) \\(subject (\\S+)\\): (.*)$';
 
-const topicPattern = new RegExp(`^Topic (\\S+) (${Object.values(topicTexts).join('|')})$`);
-const schemaPattern = /^The registry refuses the schema of (\S+) \(subject (\S+)\): (.*)$/s;
+/** Which texts are refusals, also for PostgreSQL, whose dot takes line breaks as well. */
+export const refusalPattern = `${topicPattern}|${schemaPattern}`;
 
 /** What a kept text says of its kind; undefined for any other failure. */
 export const refusalOf = (text: string): Refusal | undefined => {
-  const [, topic, topicText] = topicPattern.exec(text) ?? [];
+  const [, topic, topicText] = new RegExp(topicPattern).exec(text) ?? [];
   const refusals = Object.keys(topicTexts) as TopicRefusal[];
   const refusal = refusals.find((candidate) => topicTexts[candidate] === topicText);
   if (topic && refusal) return { kind: 'topic', topic, refusal };
-  const [, eventType, subject, reasons] = schemaPattern.exec(text) ?? [];
+  const [, eventType, subject, reasons] = new RegExp(schemaPattern, 's').exec(text) ?? [];
   return eventType && subject && reasons !== undefined
     ? { kind: 'schema', eventType, subject, reasons }
     : undefined;

@@ -1,4 +1,6 @@
-import type { HoldingSession, ParkedEvent, StallReason } from './stall-reason.ts';
+import type { TopicRefusal } from '../../kafka/publish-error.ts';
+import { refusalText } from '../refusal.ts';
+import type { HoldingSession, ParkedEvent, RefusedEvents, StallReason } from './stall-reason.ts';
 
 /** A reason as a person tells it, and what that person can do. */
 export interface ReasonInWords {
@@ -46,6 +48,14 @@ const words: { readonly [Kind in StallReason['kind']]: (reason: ReasonOf<Kind>) 
       ? 'Look at it with npx millrace outbox dead, then npx millrace outbox retry or drop'
       : 'It is tried again by itself; npx millrace outbox failed shows more',
   }),
+  'topic-refused': (reason) => ({
+    sentence: `${refusalText({ ...reason, kind: 'topic' })}: ${waiting(reason)}`,
+    remedy: `${topicRemedies[reason.refusal]}. ${afterwards(reason)}`,
+  }),
+  'schema-refused': (reason) => ({
+    sentence: `${refusalText({ ...reason, kind: 'schema' })}; ${waiting(reason)}`,
+    remedy: `See what is wrong and how to do it instead with npx millrace schemas check. ${afterwards(reason)}`,
+  }),
   'long-transaction': ({ effect, session }) => ({
     sentence: `${capitalized(sessionInWords(session))} ${effects[effect]}`,
     remedy: remedyAgainst(session),
@@ -72,6 +82,21 @@ const words: { readonly [Kind in StallReason['kind']]: (reason: ReasonOf<Kind>) 
 export const describeReason = (reason: StallReason): ReasonInWords =>
   // The table has the kind's own function at the kind; the compiler cannot follow a union through it.
   (words[reason.kind] as (reason: StallReason) => ReasonInWords)(reason);
+
+const topicRemedies: Readonly<Record<TopicRefusal, string>> = {
+  missing: 'Create it with npx millrace topics apply',
+  forbidden: 'Grant the user of the relay the right to write to it',
+  invalid: 'Choose another TOPIC_PREFIX',
+};
+
+const waiting = ({ events }: RefusedEvents): string =>
+  events === 1 ? '1 event waits' : `${events} events wait`;
+
+/** Dead ones are not tried any more, and the others not at once. */
+const afterwards = ({ dead }: RefusedEvents): string =>
+  dead > 0
+    ? 'Then bring the dead ones back with npx millrace outbox retry --all'
+    : 'Then they follow by themselves, or at once with npx millrace outbox retry --all';
 
 const effects: Readonly<Record<ReasonOf<'long-transaction'>['effect'], string>> = {
   'its-events-wait': 'has written events, which nobody can see before it ends',

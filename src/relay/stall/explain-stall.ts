@@ -1,3 +1,4 @@
+import type { RefusedKind } from './read-parked-events.ts';
 import type { StallFacts, StallShard } from './read-stall-facts.ts';
 import type { StallReason } from './stall-reason.ts';
 
@@ -10,7 +11,7 @@ export interface StallSettings {
 
 /** Why events are late, from what was found in the database; nothing when they are not. What explains most comes first. */
 export const explainStall = (facts: StallFacts, settings: StallSettings): readonly StallReason[] => {
-  const { parked } = facts;
+  const { refused, single } = facts.parked;
   const isLate = (since: Date | null): boolean =>
     since !== null && facts.now.getTime() - since.getTime() >= settings.stallAfterMs;
   const late = facts.shards.filter(({ oldestPendingAt }) => isLate(oldestPendingAt));
@@ -18,14 +19,22 @@ export const explainStall = (facts: StallFacts, settings: StallSettings): readon
     // Who waits this long for a lock is late with whatever it wanted to do.
     ...facts.transactions.filter(({ effect }) => effect !== 'its-events-wait'),
     ...reasonsOfShards(facts, late, settings),
-    ...(parked && isLate(parked.oldestAt) ? [{ kind: 'parked' as const, ...withoutAge(parked) }] : []),
+    ...refused.filter(({ oldestAt }) => isLate(oldestAt)).map(reasonOfRefusal),
+    ...(single && isLate(single.oldestAt) ? [{ kind: 'parked' as const, ...withoutAge(single) }] : []),
     // These are late before anybody can see that they are there.
     ...facts.transactions.filter(({ effect }) => effect === 'its-events-wait'),
     ...laggingSlot(facts, settings),
   ];
 };
 
-const withoutAge = ({ oldestAt: _, ...parked }: NonNullable<StallFacts['parked']>) => parked;
+const withoutAge = <T extends { readonly oldestAt: Date }>({ oldestAt: _, ...parked }: T) => parked;
+
+const reasonOfRefusal = ({ refusal, events, aggregates, dead }: RefusedKind): StallReason => {
+  const { kind, ...refused } = refusal;
+  const figures = { events, aggregates, dead };
+  // The compiler cannot follow which of the two it is through the rest.
+  return { kind: `${kind}-refused`, ...refused, ...figures } as StallReason;
+};
 
 /** A reason that makes others is told alone: where the relay is paused, nobody has a lease either. */
 const reasonsOfShards = (

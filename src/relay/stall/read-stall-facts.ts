@@ -25,7 +25,7 @@ export interface StallFacts {
   readonly pause: Pause | null;
   readonly shards: readonly StallShard[];
   readonly relays: readonly RelayProcess[];
-  readonly parked: ParkedEvents | null;
+  readonly parked: ParkedEvents;
   readonly transactions: readonly LongTransaction[];
   /** Only where the relay reads the write-ahead log. */
   readonly slot: SlotHealth | null;
@@ -48,7 +48,7 @@ export const readStallFacts = async (
   const leases = await unlessLocked(readRelayLeases, []);
   const pause = await unlessLocked(loadPause, null);
   const relays = await unlessLocked(readRelayProcesses, []);
-  const parked = await unlessLocked(readParkedEvents, null);
+  const parked = await unlessLocked(readParkedEvents, { refused: [], single: null });
   const slot = await unlessLocked(readSlotInUse, null);
   const transactions = await readHoldingSessions(database, { longerThanMs: stallAfterMs });
   const shards = figures.map((shard) => ({

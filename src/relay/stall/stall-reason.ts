@@ -1,3 +1,5 @@
+import type { Refusal } from '../refusal.ts';
+
 /** A session of the database that holds something up, as `pg_stat_activity` knows it. */
 export interface HoldingSession {
   /** Null for a prepared transaction, which belongs to no session any more. */
@@ -50,6 +52,8 @@ export type StallReason =
       readonly events: number;
       readonly first: ParkedEvent;
     }
+  | ({ readonly kind: 'topic-refused' } & Omit<Extract<Refusal, { kind: 'topic' }>, 'kind'> & RefusedEvents)
+  | ({ readonly kind: 'schema-refused' } & Omit<Extract<Refusal, { kind: 'schema' }>, 'kind'> & RefusedEvents)
   | {
       readonly kind: 'long-transaction';
       readonly effect: 'its-events-wait' | 'relay-waits-for-lock' | 'slot-waits';
@@ -59,6 +63,14 @@ export type StallReason =
   | { readonly kind: 'slot-inactive'; readonly slot: string; readonly lagBytes: number | null }
   | { readonly kind: 'slot-lagging'; readonly slot: string; readonly lagBytes: number }
   | { readonly kind: 'behind'; readonly pending: number; readonly movedAt: Date };
+
+/** Events that cannot be published for one reason, and those that wait behind them. */
+export interface RefusedEvents {
+  readonly events: number;
+  readonly aggregates: number;
+  /** Aggregates whose first event was tried so often that nobody tries it any more. */
+  readonly dead: number;
+}
 
 /** The event in front, which the others of its aggregate wait for. */
 export interface ParkedEvent {
@@ -85,6 +97,10 @@ export const identityOf = (reason: StallReason): string => {
       return `${reason.kind} ${reason.relay} ${reason.lease} ${reason.error}`;
     case 'parked':
       return `${reason.kind} ${reason.first.dead}`;
+    case 'topic-refused':
+      return `${reason.kind} ${reason.topic} ${reason.refusal}`;
+    case 'schema-refused':
+      return `${reason.kind} ${reason.subject}`;
     case 'long-transaction':
       return `${reason.kind} ${reason.effect} ${reason.session.pid} ${reason.session.transactionSince?.toISOString()}`;
     default:

@@ -12,6 +12,8 @@ import {
   type RecordProducerOptions,
 } from '../../../src/kafka/record-producer.ts';
 import { connectTopicAdmin } from '../../../src/kafka/topic-admin.ts';
+import { eventually } from '../../support/eventually.ts';
+import { startKafkaProxy } from '../../support/kafka-proxy.ts';
 import { silentLog } from '../../support/silent-log.ts';
 import { useWorkspace } from '../../support/stack.ts';
 import { type ReadRecord, readTopic } from '../../support/topic-reader.ts';
@@ -236,6 +238,100 @@ describe('record producer', () => {
     const error = await failureOf(produce().send(new Map([[workspace().unique('nowhere'), numbered(1)]])));
     expect(error.code).to.equal('REFUSED');
     expect(isBrokerTrouble(error)).to.equal(false);
+  });
+
+  it('says which topic is missing, and waits for it once', async () => {
+    const there = await createTopic('there');
+    const missing = workspace().unique('created-later');
+    const producer = produce();
+    const both = new Map([
+      [there, numbered(5)],
+      [missing, numbered(5)],
+    ]);
+    const error = await failureOf(producer.send(both));
+    expect([...error.refusedTopics]).to.deep.equal([[missing, 'missing']]);
+    await producer.send(new Map([[there, numbered(5)]]));
+    expect(await read(there)).to.have.length(5);
+    const again = await failureOf(producer.send(both));
+    expect([...again.refusedTopics.keys()]).to.deep.equal([missing]);
+    expect(again.cause, 'kafkajs is not asked again').to.have.property(
+      'message',
+      `No records are taken in ${missing}`,
+    );
+
+    await createTopic('created-later');
+    await eventually(() => producer.send(both), { timeoutMs: 60_000 });
+    expect(await read(there)).to.have.length(10);
+    expect(await read(missing)).to.have.length(5);
+  });
+
+  it('notices a topic that is deleted while it writes to it', async () => {
+    const topic = await createTopic('deleted');
+    const producer = produce();
+    await producer.send(new Map([[topic, numbered(5)]]));
+    const admin = connect().admin();
+    await admin.connect();
+    await admin.deleteTopics({ topics: [topic] }).finally(() => admin.disconnect());
+    const refused = await eventually(
+      async () => {
+        const error = await failureOf(producer.send(new Map([[topic, numbered(5)]])));
+        expect(error.refusedTopics.get(topic), error.message).to.equal('missing');
+        return error;
+      },
+      { timeoutMs: 60_000 },
+    );
+    expect(refused).to.include({ code: 'REFUSED', retriable: false });
+  });
+
+  describe('with a broker that does not answer', () => {
+    /** Through a network of its own, which specs can stop. */
+    const connectThrough = async () => {
+      const [broker = ''] = workspace().endpoints.kafkaBrokers;
+      const proxy = await startKafkaProxy(broker);
+      workspace().closeAtEnd(() => proxy.close());
+      const kafka = new Kafka({
+        brokers: [broker],
+        logLevel: logLevel.NOTHING,
+        retry: { retries: 20, initialRetryTime: 20, maxRetryTime: 20, multiplier: 1, factor: 0 },
+        // Also where the broker says it is to be found.
+        socketFactory: ({ onConnect }) => openSocket({ host: '127.0.0.1', port: proxy.port }, onConnect),
+      });
+      return { proxy, producer: produce({}, kafka) };
+    };
+
+    it('gives up at the deadline, sends nothing of it later, and keeps the order', async () => {
+      const topic = await createTopic('stuck');
+      const { proxy, producer } = await connectThrough();
+      await producer.send(new Map([[topic, numbered(100)]]));
+      let requests = 0;
+      // As a broker that hangs does it: requests lie there and nobody reads them.
+      proxy.hooks.onRecords = () => {
+        requests++;
+        return new Promise<void>(() => {});
+      };
+      const sent = new Map([[topic, numbered(100, 100)]]);
+      const error = await failureOf(producer.send(sent, { timeoutMs: 2000 }));
+      expect(error).to.include({ code: 'BROKER_UNAVAILABLE', retriable: true });
+      expect(isBrokerTrouble(error)).to.equal(true);
+      expect(requests).to.equal(1);
+      proxy.heal();
+      await producer.send(sent);
+      await producer.send(new Map([[topic, numbered(100, 200)]]));
+      const found = await read(topic);
+      expect(found, 'nothing came from the one that was given up').to.have.length(300);
+      for (const values of Object.values(byKey(found)))
+        expect(values).to.deep.equal(values.toSorted((a, b) => a - b));
+    });
+
+    it('closes all the same', async () => {
+      const topic = await createTopic('stuck-at-close');
+      const { proxy, producer } = await connectThrough();
+      await producer.send(new Map([[topic, numbered(1)]]));
+      proxy.hooks.onBytes = () => new Promise<void>(() => {});
+      const sending = failureOf(producer.send(new Map([[topic, numbered(1)]]), { timeoutMs: 200 }));
+      await producer.close();
+      expect(await sending).to.include({ code: 'BROKER_UNAVAILABLE' });
+    });
   });
 
   it('knows broker trouble when nobody answers', async () => {

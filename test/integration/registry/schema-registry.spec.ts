@@ -25,6 +25,7 @@ import {
 import { type EventSchema, readEventSchemas } from '../../../src/schema-evolution/event-schemas.ts';
 import { readGoldenEvents } from '../../../src/schema-evolution/golden-events.ts';
 import { isUndecodable } from '../../../src/streams/record.ts';
+import { eventually } from '../../support/eventually.ts';
 import { useWorkspace } from '../../support/stack.ts';
 
 interface Field {
@@ -103,6 +104,18 @@ describe('schema registry', () => {
       .and.include('a (field-removed) removed');
     expect(await registry.idOf(subject, json(a))).to.equal(id);
     expect(await rest.versions(subject)).to.have.length(1);
+  });
+
+  it('is not asked again at once for a schema that it refuses, and is a moment later', async () => {
+    const subject = workspace().unique('refused-again');
+    await registry.idOf(subject, json(a));
+    const incompatible = json({ name: 'c', type: 'long' });
+    const first = await failureOf(registry.idOf(subject, incompatible));
+    expect(await failureOf(registry.idOf(subject, incompatible))).to.equal(first);
+    await eventually(
+      async () => expect(await failureOf(registry.idOf(subject, incompatible))).not.to.equal(first),
+      { timeoutMs: 60_000 },
+    );
   });
 
   it('takes an additive one, and gives an old one its old id', async () => {

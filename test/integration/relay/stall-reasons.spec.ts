@@ -4,11 +4,13 @@ import type { Database, SqlRunner } from '../../../src/postgres/database.ts';
 import { acquireLease } from '../../../src/relay/lease.ts';
 import { tellThatRelayLives } from '../../../src/relay/live-relays.ts';
 import { pauseRelay, resumeRelay } from '../../../src/relay/pause.ts';
+import { refusalText } from '../../../src/relay/refusal.ts';
 import { createConditionReport } from '../../../src/relay/relay-condition.ts';
 import { mainRelayLease } from '../../../src/relay/shard.ts';
 import { explainStall } from '../../../src/relay/stall/explain-stall.ts';
 import { readStallFacts } from '../../../src/relay/stall/read-stall-facts.ts';
 import type { StallReason } from '../../../src/relay/stall/stall-reason.ts';
+import { storeFailedRows } from '../../../src/relay/store-failed-rows.ts';
 import { eventually } from '../../support/eventually.ts';
 import { viewOf } from '../../support/journal.ts';
 import { createMemoryBroker, useRelays } from '../../support/memory-broker.ts';
@@ -141,6 +143,47 @@ describe('why events are late, found in the database', () => {
       dead: true,
       attempts: 0,
       lastError: 'message too large',
+    });
+  });
+
+  it('is a topic that is missing and a schema that the registry refuses, beside an event that is too large', async () => {
+    const schema = {
+      kind: 'schema',
+      eventType: 'loopers.a.v1',
+      subject: 's-A',
+      reasons: 'a (removed)\nb',
+    } as const;
+    const errors = [
+      refusalText({ kind: 'topic', topic: 'x.stock-events', refusal: 'missing' }),
+      refusalText({ kind: 'topic', topic: 'x.stock-events', refusal: 'missing' }),
+      refusalText(schema),
+      'message too large: Topic x does not exist',
+    ];
+    const rows = await Promise.all(
+      errors.map(() => appendViews(db, `refused-${++aggregates}`, { count: 2 })),
+    );
+    for (const [index, [head, follower]] of rows.entries()) {
+      if (!head || !follower) throw new Error('no rows');
+      const error = errors[index] ?? '';
+      await storeFailedRows(db, [
+        { row: head, error, tried: true, dead: index === 1 },
+        { row: follower, error: 'An earlier event of this aggregate has not arrived', tried: false },
+      ]);
+    }
+    await passEverything(db);
+    await eventually(async () => {
+      const [topic, refused, parked, ...rest] = await explain();
+      expect(topic).to.deep.equal({
+        kind: 'topic-refused',
+        topic: 'x.stock-events',
+        refusal: 'missing',
+        events: 4,
+        aggregates: 2,
+        dead: 1,
+      });
+      expect(refused).to.deep.equal({ ...schema, kind: 'schema-refused', events: 2, aggregates: 1, dead: 0 });
+      expect(parked).to.deep.include({ kind: 'parked', events: 2, aggregates: 1 });
+      expect(rest).to.deep.equal([]);
     });
   });
 

@@ -38,7 +38,7 @@ const facts: StallFacts = {
   pause: null,
   shards: [shard],
   relays: [relay],
-  parked: null,
+  parked: { refused: [], single: null },
   transactions: [],
   slot: null,
   isIncomplete: false,
@@ -64,7 +64,7 @@ const slot = {
   lagBytes: 10,
   confirmedLsn: 0n,
 };
-const parked = {
+const single = {
   oldestAt: ago(50),
   events: 3,
   aggregates: 2,
@@ -78,6 +78,27 @@ const parked = {
   },
 };
 
+const parked = { refused: [], single };
+const missingTopic = {
+  oldestAt: ago(6),
+  events: 12,
+  aggregates: 3,
+  dead: 0,
+  refusal: { kind: 'topic', topic: 'order-events', refusal: 'missing' },
+} as const;
+const refusedSchema = {
+  oldestAt: ago(6),
+  events: 1,
+  aggregates: 1,
+  dead: 1,
+  refusal: {
+    kind: 'schema',
+    eventType: 'loopers.order.created.v1',
+    subject: 's',
+    reasons: 'total (removed)',
+  },
+} as const;
+
 const kinds = (changed: Partial<StallFacts>): readonly string[] =>
   explainStall({ ...facts, ...changed }, settings).map((reason) =>
     reason.kind === 'long-transaction' ? reason.effect : reason.kind,
@@ -90,7 +111,12 @@ describe('why events are late', () => {
     const pause = { by: 'ann', since: ago(100), because: null };
     expect(kinds({ shards: [onTime], relays: [] })).to.deep.equal([]);
     expect(kinds({ shards: [idle], pause, relays: [] })).to.deep.equal([]);
-    expect(kinds({ shards: [idle], parked: { ...parked, oldestAt: ago(1) } })).to.deep.equal([]);
+    expect(
+      kinds({
+        shards: [idle],
+        parked: { refused: [{ ...missingTopic, oldestAt: ago(4) }], single: { ...single, oldestAt: ago(1) } },
+      }),
+    ).to.deep.equal([]);
   });
 
   it('is the pause and nothing that follows from it', () => {
@@ -165,6 +191,16 @@ describe('why events are late', () => {
     expect(kinds({ parked })).to.deep.equal(['holder-silent', 'parked']);
   });
 
+  it('is a topic and a schema that are refused, each by its name, beside what else did not get through', () => {
+    const idle = { ...shard, pending: 0, oldestPendingAt: null };
+    const reasons = explainStall(
+      { ...facts, shards: [idle], parked: { refused: [missingTopic, refusedSchema], single } },
+      settings,
+    );
+    expect(reasons.map(({ kind }) => kind)).to.deep.equal(['topic-refused', 'schema-refused', 'parked']);
+    expect(reasons.slice(0, 2)).to.deep.equal([everyReason['topic-refused'], everyReason['schema-refused']]);
+  });
+
   it('is the slot: lost, read by nobody, or far behind', () => {
     expect(kinds({ slot: { ...slot, walStatus: 'lost' } })).to.deep.equal(['slot-lost']);
     expect(kinds({ slot: { ...slot, walStatus: 'missing', active: false } })).to.deep.equal(['slot-lost']);
@@ -211,7 +247,24 @@ const everyReason: { readonly [Kind in StallReason['kind']]: Extract<StallReason
     since: ago(10),
     error: 'no registry',
   },
-  parked: { kind: 'parked', aggregates: 2, events: 3, first: parked.first },
+  parked: { kind: 'parked', aggregates: 2, events: 3, first: single.first },
+  'topic-refused': {
+    kind: 'topic-refused',
+    topic: 'order-events',
+    refusal: 'missing',
+    events: 12,
+    aggregates: 3,
+    dead: 0,
+  },
+  'schema-refused': {
+    kind: 'schema-refused',
+    eventType: 'loopers.order.created.v1',
+    subject: 's',
+    reasons: 'total (removed)',
+    events: 1,
+    aggregates: 1,
+    dead: 1,
+  },
   'long-transaction': transaction('relay-waits-for-lock'),
   'slot-lost': { kind: 'slot-lost', slot: 's' },
   'slot-inactive': { kind: 'slot-inactive', slot: 's', lagBytes: 1_500_000 },
@@ -234,6 +287,12 @@ describe('a reason in words', () => {
       'Process 4711 of ann (psql, idle in transaction, in a transaction since 2026-03-01T11:58:20.000Z, query of 2026-03-01T11:58:30.000Z: lock table outbox_failed) holds a lock that the relay waits for. End it with select pg_terminate_backend(4711), and find out why psql leaves transactions open.',
     );
     expect(inWords('parked')).to.match(/3 events of 2 aggregates .* event 9 of Order\/o-1, dead: too large/);
+    expect(inWords('topic-refused')).to.equal(
+      'Topic order-events does not exist: 12 events wait. Create it with npx millrace topics apply. Then they follow by themselves, or at once with npx millrace outbox retry --all.',
+    );
+    expect(inWords('schema-refused')).to.equal(
+      'The registry refuses the schema of loopers.order.created.v1 (subject s): total (removed); 1 event waits. See what is wrong and how to do it instead with npx millrace schemas check. Then bring the dead ones back with npx millrace outbox retry --all.',
+    );
     expect(inWords('slot-inactive')).to.match(/1.5 MB of log/);
     expect(inWords('slot-lagging')).to.match(/2 GB/);
   });
