@@ -1,7 +1,8 @@
 import type { Config } from '../config/settings.ts';
 import { requireBrokers } from '../infra/check-reachable.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
-import { connectTopicAdmin } from '../kafka/topic-admin.ts';
+import { topicRefusalOf } from '../kafka/publish-error.ts';
+import { connectTopicAdmin, type TopicAdmin } from '../kafka/topic-admin.ts';
 import type { Database } from '../postgres/database.ts';
 import { type RelayStatus, readRelayStatus } from '../relay-admin/read-relay-status.ts';
 import { topicsOf } from '../streams/topology.ts';
@@ -42,6 +43,8 @@ interface StandingKeys {
 interface TopicStatus {
   readonly projection: string;
   readonly topic: string;
+  /** It has to be created; the other topics are read all the same. */
+  readonly isMissing: boolean;
   readonly partitions: readonly {
     readonly partition: number;
     readonly endOffset: number;
@@ -122,7 +125,8 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
     );
     return await Promise.all(
       consumed.map(async ({ projection, topic }) => {
-        const partitions = (await admin.endOffsets(topic))
+        const ends = await endOffsetsUnlessMissing(admin, topic);
+        const partitions = (ends ?? [])
           .map(({ partition, offset }) => {
             const checkpoint = checkpoints.find(
               (candidate) =>
@@ -134,13 +138,20 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
             return { partition, endOffset: offset, checkpoint: next, lag: Math.max(0, offset - (next ?? 0)) };
           })
           .sort((a, b) => a.partition - b.partition);
-        return { projection, topic, partitions, lag: partitions.reduce((sum, { lag }) => sum + lag, 0) };
+        const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0);
+        return { projection, topic, isMissing: ends === undefined, partitions, lag };
       }),
     );
   } finally {
     await admin.close();
   }
 };
+
+const endOffsetsUnlessMissing = (admin: TopicAdmin, topic: string) =>
+  admin.endOffsets(topic).catch((error: unknown) => {
+    if (topicRefusalOf(error) !== 'missing') throw error;
+    return undefined;
+  });
 
 const standingKeysStatement = {
   name: 'status-standing-keys',

@@ -56,11 +56,13 @@ const topicsPicture = ({ topics, brokerTrouble }: PipelineStatus): string =>
     ? `not known: ${brokerTrouble}`
     : table([
         ['PROJECTION', 'TOPIC', 'LAG', 'PARTITIONS (checkpoint/end)'],
-        ...topics.map(({ projection, topic, lag, partitions }) => [
+        ...topics.map(({ projection, topic, isMissing, lag, partitions }) => [
           projection,
           topic,
-          number(lag),
-          partitions.map(({ checkpoint, endOffset }) => `${checkpoint ?? '-'}/${endOffset}`).join('  '),
+          isMissing ? '-' : number(lag),
+          isMissing
+            ? 'does not exist: npx millrace topics apply'
+            : partitions.map(({ checkpoint, endOffset }) => `${checkpoint ?? '-'}/${endOffset}`).join('  '),
         ]),
       ]);
 
