@@ -27,6 +27,9 @@ export class CircuitOpen extends Error {
   }
 }
 
+/** While all trials are out their answers may come at any moment, or not for as long as a send may take. */
+const trialsOutWaitMs = 100;
+
 /**
  * Keeps the relay from hammering brokers that are in trouble. Asked before each send, told the result after it. Libraries
  * offer one trial call; the specification wants several, and a hand-moved clock makes this testable.
@@ -38,6 +41,7 @@ export class CircuitBreaker {
   #results: boolean[] = [];
   #state: BreakerState = 'closed';
   #openedAt = 0;
+  #failingSince: number | undefined;
   #trialsLeft = 0;
   #trialsToPass = 0;
 
@@ -57,7 +61,13 @@ export class CircuitBreaker {
 
   /** Milliseconds until it is worth asking again; 0 when it is now. */
   get waitMs(): number {
-    return this.#state === 'open' ? Math.max(0, this.#openedAt + this.#settings.openMs - this.#clock()) : 0;
+    if (this.#state === 'open') return Math.max(0, this.#openedAt + this.#settings.openMs - this.#clock());
+    return this.#state === 'half-open' && this.#trialsLeft === 0 ? trialsOutWaitMs : 0;
+  }
+
+  /** Milliseconds since the first of the calls that have failed with none in between that succeeded; 0 when the last one did. */
+  get failingMs(): number {
+    return this.#failingSince === undefined ? 0 : Math.max(1, this.#clock() - this.#failingSince);
   }
 
   /** Permission for one call. Every permission is answered by `succeeded` or `failed`. */
@@ -74,6 +84,7 @@ export class CircuitBreaker {
   }
 
   succeeded(): void {
+    this.#failingSince = undefined;
     if (this.#state === 'half-open') {
       this.#trialsToPass--;
       if (this.#trialsToPass === 0) {
@@ -86,6 +97,7 @@ export class CircuitBreaker {
   }
 
   failed(): void {
+    this.#failingSince ??= this.#clock();
     if (this.#state === 'half-open') {
       this.#open();
       return;

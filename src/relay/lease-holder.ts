@@ -1,24 +1,32 @@
 import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
 import { acquireLease, type Lease, type LeaseRequest, releaseLease } from './lease.ts';
-import { loadPause } from './pause.ts';
+import { type MonotonicClock, processClock } from './monotonic-clock.ts';
+import { letRelaysReconsider, loadPause } from './pause.ts';
 import type { RelayControl } from './relay-control.ts';
 import type { RelayObserver } from './relay-observer.ts';
 
 export interface LeaseHolderOptions {
   readonly database: Database;
   readonly request: LeaseRequest;
+  /**
+   * Time after the last time it was asked for in which the lease is renewed by itself. A job that takes longer is stuck:
+   * another process may have its lease then.
+   */
+  readonly keepMs: number;
   readonly observer: RelayObserver | undefined;
   readonly control: RelayControl;
+  /** That of the process unless told. */
+  readonly clock?: MonotonicClock;
   readonly log: Logger;
   /** Called each time the lease becomes ours, before anything is done with it. */
   readonly onTaken?: (lease: Lease) => Promise<void>;
-  /** Called when it was ours and is not any more: another one has it, or there is a pause. */
-  readonly onLost?: (why: { readonly isPaused: boolean }) => void;
+  /** Called when it was ours and is not any more: another one has it, or this process may not have it for now. */
+  readonly onLost?: (why: { readonly isPaused: boolean; readonly isSittingOut: boolean }) => void;
 }
 
 export interface LeaseHolder {
-  /** The lease, when it is ours: renewed after a third of its time, so that most calls ask nobody. */
+  /** The lease, when it is ours: renewed by itself in between, so that most calls ask nobody. */
   hold(): Promise<Lease | undefined>;
   /** Whether it was ours when it was last asked for. */
   readonly isHeld: boolean;
@@ -27,25 +35,47 @@ export interface LeaseHolder {
   release(): Promise<void>;
 }
 
+/** A lease that lasts as long as somebody asks for it now and then: while a page is on its way, a timer renews it. */
 export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
-  const { database, observer, control, log, onTaken, onLost } = options;
+  const { database, observer, control, clock = processClock, onTaken, onLost } = options;
   const request = { ...options.request, stopsForPause: true };
+  const tell = createTakeOverReport(options);
+  const renewal = createRenewal({ ...options, request, clock });
   let lease: Lease | undefined;
-  let renewAt = 0;
-  let toldToken = 0;
   let noticesHeard = control.noticeCount;
 
-  const take = async (taken: Lease): Promise<void> => {
-    const { lapsedFrom, token } = taken;
-    if (lapsedFrom !== null && token !== toldToken) {
-      toldToken = token;
-      observer?.recovered(taken.name);
-      log.warn(
-        { lease: taken.name, formerHolder: lapsedFrom },
-        'A relay stopped answering without giving its lease back; this process goes on with its work',
-      );
+  const drop = (why: { isPaused: boolean; isSittingOut: boolean }): void => {
+    const isLost = lease !== undefined;
+    lease = undefined;
+    renewal.end();
+    observer?.leaseChanged(request.name, false);
+    if (isLost) onLost?.(why);
+  };
+
+  /** Nobody should take this process for the one that has it; the others need not wait for it to run out. */
+  const giveBack = async (): Promise<void> => {
+    if (!lease) return;
+    await releaseLease(database, request);
+    await letRelaysReconsider(database);
+  };
+
+  const ask = async (): Promise<Lease | undefined> => {
+    const renewed = await acquireLease(database, request);
+    const pause = renewed ? null : await loadPause(database);
+    control.found(pause);
+    if (!renewed) {
+      if (pause && lease) await releaseLease(database, request);
+      drop({ isPaused: pause !== null, isSittingOut: false });
+      return undefined;
     }
-    await onTaken?.(taken);
+    renewal.begin();
+    if (renewed.token !== lease?.token) {
+      tell(renewed);
+      await onTaken?.(renewed);
+    }
+    lease = renewed;
+    observer?.leaseChanged(request.name, true);
+    return lease;
   };
 
   return {
@@ -53,27 +83,107 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
       return lease !== undefined;
     },
     hold: async () => {
-      if (lease && Date.now() < renewAt && noticesHeard === control.noticeCount) return lease;
+      if (control.isSittingOut) {
+        await giveBack();
+        drop({ isPaused: false, isSittingOut: true });
+        return undefined;
+      }
+      if (lease && renewal.isFresh() && noticesHeard === control.noticeCount) return lease;
       noticesHeard = control.noticeCount;
-      const renewed = await acquireLease(database, request);
-      const pause = renewed ? null : await loadPause(database);
-      control.found(pause);
-      // Refused, and no other relay has it: whoever looks should not take this one for the relay.
-      if (pause && lease) await releaseLease(database, request);
-      if (renewed && renewed.token !== lease?.token) await take(renewed);
-      const isLost = lease !== undefined && !renewed;
-      lease = renewed;
-      observer?.leaseChanged(request.name, lease !== undefined);
-      renewAt = Date.now() + request.holdMs / 3;
-      if (isLost) onLost?.({ isPaused: pause !== null });
-      return lease;
+      return ask();
     },
-    doubt: () => {
-      renewAt = 0;
-    },
+    doubt: renewal.doubt,
     release: async () => {
+      renewal.end();
       await releaseLease(database, request);
       observer?.leaseChanged(request.name, false);
+    },
+  };
+};
+
+/** Says once of each lease that whoever had it before has not given it back. */
+const createTakeOverReport = ({ observer, log }: LeaseHolderOptions): ((taken: Lease) => void) => {
+  let toldToken = 0;
+  return ({ name, token, lapsedFrom }) => {
+    if (lapsedFrom === null || token === toldToken) return;
+    toldToken = token;
+    observer?.recovered(name);
+    log.warn(
+      { lease: name, formerHolder: lapsedFrom },
+      'A relay stopped answering without giving its lease back; this process goes on with its work',
+    );
+  };
+};
+
+interface Renewal {
+  /** The lease has just been had. */
+  begin(): void;
+  /** Whether it need not be asked for; to be called by whoever uses it, since it is kept for that one. */
+  isFresh(): boolean;
+  doubt(): void;
+  end(): void;
+}
+
+/** Renews a lease by timer, in thirds of its time, for as long as somebody uses it. */
+const createRenewal = (options: {
+  database: Database;
+  request: LeaseRequest;
+  keepMs: number;
+  clock: MonotonicClock;
+  log: Logger;
+}): Renewal => {
+  const { database, request, keepMs, clock, log } = options;
+  const pauseMs = request.holdMs / 3;
+  let freshUntil = 0;
+  let usedAt = 0;
+  let callOff: () => void = () => {};
+  /** Grows with each beginning and end: what a renewal before it finds out is void. */
+  let turn = 0;
+
+  const schedule = (): void => {
+    callOff();
+    callOff = clock.after(pauseMs, () => void renew(turn));
+  };
+
+  const renew = async (mine: number): Promise<void> => {
+    if (clock.now() - usedAt > keepMs) {
+      log.warn(
+        { lease: request.name, keepMs },
+        'A job takes longer than its lease is kept for it; another process may go on with its work',
+      );
+      return;
+    }
+    const renewed = await acquireLease(database, request).catch((error: Error) => {
+      log.debug({ err: error, lease: request.name }, 'The lease could not be renewed; that is tried again');
+      return error;
+    });
+    if (mine !== turn) return;
+    // Refused: whoever uses it finds out why, when it has finished what it does.
+    if (renewed === undefined) freshUntil = 0;
+    else {
+      if (!(renewed instanceof Error)) freshUntil = clock.now() + 2 * pauseMs;
+      schedule();
+    }
+  };
+
+  return {
+    begin: () => {
+      turn++;
+      usedAt = clock.now();
+      // A timer that could not renew it in time leaves another third of its time for asking.
+      freshUntil = clock.now() + 2 * pauseMs;
+      schedule();
+    },
+    isFresh: () => {
+      usedAt = clock.now();
+      return clock.now() < freshUntil;
+    },
+    doubt: () => {
+      freshUntil = 0;
+    },
+    end: () => {
+      turn++;
+      callOff();
     },
   };
 };

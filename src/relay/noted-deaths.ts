@@ -15,12 +15,22 @@ const position = (shards: string, shard: string) => `
   (select coalesce(max(id), 0) from outbox_cursor where shards = ${shards} and shard = ${shard})
   || '/' || (select coalesce(max(id), 0) from outbox_wal_position)`;
 
+// Whoever lives tells so three times in a lease's time. A process that ended has kept its lease for most of that time since
+// its last word; one that only lost its lease, because it was slow, has said a word a moment ago. Half of the time lies
+// between the two.
 const noteDeathStatement = {
   name: 'note-death-of-relay',
   text: `
+    with former as (
+      select exists (select from relay_process
+                     where name = $5 and alive_until > clock_timestamp() + $6 * interval '0.5 millisecond') as lives
+    ), cleared as (
+      update relay_suspicion set suspect_id = null where lease = $1 and (select lives from former)
+    )
     insert into relay_suspicion as noted (lease, position, deaths)
     select ours.name, ${position('$3', '$4')}, 1
     from (select name from scheduler_lock where name = $1 and token = $2 for share) ours
+    where not (select lives from former)
     on conflict (lease) do update
       set deaths = case when noted.position = excluded.position then noted.deaths + 1 else 1 end,
           suspect_id = case when noted.position = excluded.position then noted.suspect_id end,
@@ -28,13 +38,21 @@ const noteDeathStatement = {
     returning deaths, suspect_id as "suspectId"`,
 };
 
-/** The one who had the lease before has ended without a word: counts that, and says what is known. */
-export const noteDeath = async (db: SqlRunner, lease: Lease, shard: Shard): Promise<NotedDeaths> => {
+/**
+ * The one who had the lease before did not give it back: if its process has ended, counts that and says what is known. One
+ * that lives was slow, and nothing that it tried has ended it.
+ */
+export const noteDeath = async (
+  db: SqlRunner,
+  { lease, shard, leaseMs }: { lease: Lease; shard: Shard; leaseMs: number },
+): Promise<NotedDeaths> => {
   const [noted] = await db.execute<NotedDeaths>(noteDeathStatement, [
     lease.name,
     lease.token,
     shard.of,
     shard.number,
+    lease.lapsedFrom,
+    leaseMs,
   ]);
   return noted ?? { deaths: 0, suspectId: null };
 };

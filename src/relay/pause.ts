@@ -27,6 +27,11 @@ const noticeStatement = {
   text: `select pg_notify('${outboxChannel}', '${reconsiderNotice}')`,
 };
 
+/** All of them ask again at once whether it is their turn. */
+export const letRelaysReconsider = async (db: SqlRunner): Promise<void> => {
+  await db.execute(noticeStatement);
+};
+
 const pauseStatement = {
   name: 'pause-relay',
   text: `
@@ -44,7 +49,7 @@ export const pauseRelay = async (
   { by, because }: { by: string; because: string | null },
 ): Promise<boolean> => {
   const changed = await tx.execute(pauseStatement, [by, because]);
-  if (changed.length > 0) await tx.execute(noticeStatement);
+  if (changed.length > 0) await letRelaysReconsider(tx);
   return changed.length > 0;
 };
 
@@ -59,6 +64,6 @@ const resumeStatement = {
 /** False when it was not paused. */
 export const resumeRelay = async (tx: SqlRunner): Promise<boolean> => {
   const changed = await tx.execute(resumeStatement);
-  if (changed.length > 0) await tx.execute(noticeStatement);
+  if (changed.length > 0) await letRelaysReconsider(tx);
   return changed.length > 0;
 };

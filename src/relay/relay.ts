@@ -5,6 +5,7 @@ import type { DeadLetterNet } from './dead-letters.ts';
 import { type Lease, LeaseMoved } from './lease.ts';
 import { createLeaseHolder, type LeaseHolder } from './lease-holder.ts';
 import { type Relay, startLoop } from './loop.ts';
+import type { MonotonicClock } from './monotonic-clock.ts';
 import type { FailedRow, OutboxPage, OutboxSource } from './outbox-source.ts';
 import { type PageOutcome, type PublishPorts, preparePage, publishPrepared } from './publish-page.ts';
 import { createReadyPages, type ReadyPage } from './ready-pages.ts';
@@ -42,6 +43,8 @@ export interface RelayOptions {
   readonly control?: RelayControl;
   /** For a source that tells when there is something new; otherwise the relay has one of its own. */
   readonly wakeSignal?: WakeSignal;
+  /** What the lease is timed by; that of the process unless told. */
+  readonly clock?: MonotonicClock;
   readonly log: Logger;
 }
 
@@ -191,11 +194,15 @@ const tellFailures = (observer: RelayObserver | undefined, failed: readonly Fail
 };
 
 const createHolder = (options: RelayOptions, suspicion: Suspicion): LeaseHolder => {
-  const { database, source, settings, holder, onLease, onLeaseLost, log } = options;
+  const { database, source, settings, holder, clock, onLease, onLeaseLost, log } = options;
   const { shard = singleShard, publishing, control = createRelayControl(log) } = options;
+  const { leaseMs, pollIntervalMs, retryDelayMs } = settings;
   return createLeaseHolder({
     database,
-    request: { name: leaseOfShard(shard), holder, holdMs: settings.leaseMs, ofShards: shard.of },
+    request: { name: leaseOfShard(shard), holder, holdMs: leaseMs, ofShards: shard.of },
+    // A page and the pause after it; beyond that there is another lease's time for what is slow around the send.
+    keepMs: publishing.publishTimeoutMs + leaseMs + Math.max(pollIntervalMs, retryDelayMs),
+    ...(clock && { clock }),
     observer: publishing.observer,
     control,
     log,
@@ -205,9 +212,9 @@ const createHolder = (options: RelayOptions, suspicion: Suspicion): LeaseHolder 
       await suspicion.consider(lease);
       log.info({ token: lease.token, ...(shard.of > 1 && { shard }) }, 'This process relays');
     },
-    onLost: ({ isPaused }) => {
+    onLost: ({ isPaused, isSittingOut }) => {
       source.forget();
-      if (!isPaused) log.warn('Another process relays now; this one stands by');
+      if (!isPaused && !isSittingOut) log.warn('Another process relays now; this one stands by');
       onLeaseLost?.();
     },
   });

@@ -50,6 +50,7 @@ export const startRetryRelay = (options: RetryRelayOptions): Relay => {
   const leaseHolder = createLeaseHolder({
     database,
     request: { name: retryRelayLease, holder, holdMs: settings.retryLeaseMs },
+    keepMs: publishing.publishTimeoutMs + settings.retryLeaseMs + settings.retryIntervalMs,
     observer: publishing.observer,
     control,
     log,

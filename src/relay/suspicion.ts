@@ -10,7 +10,11 @@ import type { Shard } from './shard.ts';
 export interface SuspicionOptions {
   readonly database: Database;
   readonly shard: Shard;
-  readonly settings: { readonly suspectAfterDeaths: number; readonly batchSizeMax: number };
+  readonly settings: {
+    readonly suspectAfterDeaths: number;
+    readonly batchSizeMax: number;
+    readonly leaseMs: number;
+  };
   readonly observer: RelayObserver | undefined;
   readonly log: Logger;
 }
@@ -76,7 +80,7 @@ export const createSuspicion = (options: SuspicionOptions): Suspicion => {
   return {
     consider: async (lease) => {
       if (lease.lapsedFrom === null || lease.token === consideredToken) return;
-      const { deaths, suspectId } = await noteDeath(database, lease, shard);
+      const { deaths, suspectId } = await noteDeath(database, { lease, shard, leaseMs: settings.leaseMs });
       consideredToken = lease.token;
       culprit = suspectId === null ? undefined : { id: suspectId, deaths };
       watchedLeft = deaths >= settings.suspectAfterDeaths ? pagesAtOnce * settings.batchSizeMax : 0;

@@ -92,7 +92,12 @@ const retrySettings: RetrySettings = {
 const breakerSettings = { windowCalls: 10, callsMin: 5, failureRatePercent: 50, openMs: 200, trialCalls: 3 };
 
 /** Relays of one spec, stopped after each test. */
-export const useRelays = (database: () => Database, log: Logger, observer?: RelayObserver) => {
+export const useRelays = (
+  database: () => Database,
+  log: Logger,
+  observer?: RelayObserver,
+  { publishTimeoutMs = 5000 }: { readonly publishTimeoutMs?: number } = {},
+) => {
   const running: Relay[] = [];
   const directory = mkdtempSync(join(tmpdir(), 'millrace-relay-'));
   const backupFile = join(directory, 'dead', 'letters.jsonl');
@@ -113,7 +118,7 @@ export const useRelays = (database: () => Database, log: Logger, observer?: Rela
         clock: Date.now,
         onChange: ({ from, to }) => log.warn(`circuit ${from} → ${to}`),
       }),
-      publishTimeoutMs: 5000,
+      publishTimeoutMs,
       headersOf: () => undefined,
       ...(observer && { observer }),
     };

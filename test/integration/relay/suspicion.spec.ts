@@ -4,6 +4,7 @@ import type { Database, SqlRunner } from '../../../src/postgres/database.ts';
 import { createCursorSource } from '../../../src/relay/cursor-source.ts';
 import { findWithheld } from '../../../src/relay/find-withheld.ts';
 import { acquireLease, releaseLease } from '../../../src/relay/lease.ts';
+import { tellThatRelayLives } from '../../../src/relay/live-relays.ts';
 import { aggregateKey, type FailedRow, type OutboxRow } from '../../../src/relay/outbox-source.ts';
 import type { PageOutcome } from '../../../src/relay/publish-page.ts';
 import { mainRelayLease, singleShard } from '../../../src/relay/shard.ts';
@@ -13,7 +14,7 @@ import { openTestDatabase } from '../../support/open-database.ts';
 import { recordingLog } from '../../support/silent-log.ts';
 import { useWorkspace } from '../../support/stack.ts';
 
-const settings = { suspectAfterDeaths: 3, batchSizeMax: 5 };
+const settings = { suspectAfterDeaths: 3, batchSizeMax: 5, leaseMs: 30_000 };
 const died = Symbol('died');
 
 describe('an event that ends the process', () => {
@@ -37,7 +38,7 @@ describe('an event that ends the process', () => {
     await db.transaction(async (tx) => {
       for (const text of [
         'alter table outbox disable trigger outbox_is_append_only',
-        'truncate outbox, outbox_failed, outbox_cursor, scheduler_lock, relay_suspicion',
+        'truncate outbox, outbox_failed, outbox_cursor, scheduler_lock, relay_suspicion, relay_process',
         'alter table outbox enable trigger outbox_is_append_only',
       ]) {
         await tx.execute({ name: `spec-${text.slice(0, 30)}`, text });
@@ -178,6 +179,28 @@ describe('an event that ends the process', () => {
     expect(await live(publishUnless())).to.equal('done');
     expect(published).to.deep.equal([...'abcdef'].map((key) => `${key}@1`));
     expect(await failed()).to.deep.equal([]);
+  });
+
+  it('is not seen in relays that were too slow and live', async () => {
+    await append(...'abc');
+    for (let lapse = 0; lapse < 5; lapse++) {
+      expect(await live(publishUnless('a'))).to.equal('died');
+      await tellThatRelayLives(db, { name: `h${holders}`, aliveMs: settings.leaseMs });
+    }
+    expect(await live(publishUnless())).to.equal('done');
+    expect(lines.filter(({ msg }) => msg.includes('one by one'))).to.deep.equal([]);
+    expect(await failed()).to.deep.equal([]);
+  });
+
+  it('is seen in a relay that ended although it told a while ago that it lives', async () => {
+    await append(...'abc');
+    for (let death = 0; death < 3; death++) {
+      expect(await live(publishUnless('a'))).to.equal('died');
+      // Its lease has run out, which takes longer than it may be silent.
+      await tellThatRelayLives(db, { name: `h${holders}`, aliveMs: settings.leaseMs / 3 });
+    }
+    expect(await live(publishUnless(), 1)).to.equal('died');
+    expect(lines.filter(({ msg }) => msg.includes('one by one'))).to.have.length(1);
   });
 
   it('is not named by one that has lost its lease and wakes up', async () => {

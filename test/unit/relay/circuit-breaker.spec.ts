@@ -83,6 +83,42 @@ describe('circuit breaker', () => {
     expect(breaker.permits()).to.equal(true);
   });
 
+  it('has others wait while all trials are out, and no longer when one of them has told', () => {
+    const { breaker, advance } = opened();
+    advance(30_000);
+    expect(breaker.waitMs).to.equal(0);
+    for (let trial = 0; trial < 3; trial++) {
+      expect(breaker.waitMs).to.equal(0);
+      expect(breaker.permits()).to.equal(true);
+    }
+    expect(breaker.waitMs).to.be.within(10, 1000);
+    advance(20_000);
+    expect(breaker.waitMs).to.be.within(10, 1000);
+    breaker.failed();
+    expect(breaker.waitMs).to.equal(30_000);
+    for (let late = 0; late < 2; late++) breaker.failed();
+    advance(30_000);
+    for (let trial = 0; trial < 3; trial++) breaker.permits();
+    for (let trial = 0; trial < 3; trial++) breaker.succeeded();
+    expect([breaker.state, breaker.waitMs]).to.deep.equal(['closed', 0]);
+  });
+
+  it('knows for how long nothing has succeeded', () => {
+    const { breaker, call, advance } = createBreaker();
+    expect(breaker.failingMs).to.equal(0);
+    call(true);
+    advance(5000);
+    expect(breaker.failingMs).to.equal(0);
+    for (let turn = 0; turn < 5; turn++) call(false);
+    advance(30_000);
+    expect(breaker.failingMs).to.equal(30_000);
+    call(false);
+    advance(30_000);
+    expect(breaker.failingMs).to.equal(60_000);
+    call(true);
+    expect(breaker.failingMs).to.equal(0);
+  });
+
   it('is always usable again in the end, and never permits while open', () => {
     const step = fc.oneof(
       fc.record({ kind: fc.constant('call' as const), success: fc.boolean() }),

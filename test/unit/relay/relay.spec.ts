@@ -1,0 +1,114 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect } from 'chai';
+import { CircuitBreaker } from '../../../src/relay/circuit-breaker.ts';
+import type { Relay } from '../../../src/relay/loop.ts';
+import { mainRelayLease } from '../../../src/relay/shard.ts';
+import { eventually } from '../../support/eventually.ts';
+import { createHandClock } from '../../support/hand-clock.ts';
+import { brokerTrouble, createMemoryBroker } from '../../support/memory-broker.ts';
+import { createMemoryLeases } from '../../support/memory-leases.ts';
+import { createMemorySource, rowsOf, startMemoryRelay } from '../../support/memory-relay.ts';
+import { recordingLog } from '../../support/silent-log.ts';
+
+const breakerSettings = {
+  windowCalls: 10,
+  callsMin: 5,
+  failureRatePercent: 50,
+  openMs: 30_000,
+  trialCalls: 3,
+};
+
+describe('relay on ports in memory', () => {
+  const running: Relay[] = [];
+  afterEach(() => Promise.all(running.splice(0).map((relay) => relay.stop())));
+
+  const scene = () => {
+    const clock = createHandClock();
+    const leases = createMemoryLeases(clock.now);
+    const { log, lines } = recordingLog();
+    const breaker = new CircuitBreaker({ settings: breakerSettings, clock: clock.now, onChange: () => {} });
+    const broker = createMemoryBroker();
+    const start = (holder: string, keys: readonly string[], database = leases.database) => {
+      const source = createMemorySource(rowsOf(keys));
+      const { producer } = broker;
+      running.push(startMemoryRelay({ database, source, producer, breaker, clock, holder, log }));
+      return source;
+    };
+    return { clock, leases, lines, breaker, broker, start };
+  };
+  const keys = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
+
+  it('keeps its lease while a page takes longer than that, and the one that stands by stays out', async () => {
+    const { clock, leases, lines, broker, start } = scene();
+    const answered = Promise.withResolvers<void>();
+    let sends = 0;
+    broker.setMood(() => {
+      sends++;
+      return answered.promise;
+    });
+    const first = start('first', keys);
+    await eventually(() => expect(sends).to.equal(1));
+    const second = start('second', keys);
+    for (let elapsedMs = 0; elapsedMs < 55_000; elapsedMs += 1000) await clock.advance(1000);
+    expect(leases.holderOf(mainRelayLease)).to.equal('first');
+    answered.resolve();
+    await eventually(() => expect(first.settled).to.deep.equal(keys));
+    expect(second.asked).to.equal(0);
+    expect(broker.keys).to.deep.equal(keys);
+    expect(lines.filter(({ level }) => level >= 40)).to.deep.equal([]);
+  });
+
+  it('does not hold a lease for ever for a page that never ends', async () => {
+    const { clock, leases, broker, start } = scene();
+    const answered = Promise.withResolvers<void>();
+    broker.setMood(() => answered.promise);
+    start('first', keys);
+    await eventually(() => expect(leases.holderOf(mainRelayLease)).to.equal('first'));
+    for (let elapsedMs = 0; elapsedMs < 130_000; elapsedMs += 5000) await clock.advance(5000);
+    expect(leases.holderOf(mainRelayLease)).to.equal(undefined);
+    answered.resolve();
+  });
+
+  it('waits between its steps while the trials of others are out and hang', async () => {
+    const { clock, lines, breaker, broker, start } = scene();
+    for (let turn = 0; turn < 5; turn++) {
+      breaker.permits();
+      breaker.failed();
+    }
+    await clock.advance(30_000);
+    const answered = Promise.withResolvers<void>();
+    let trials = 0;
+    broker.setMood(() => {
+      trials++;
+      return answered.promise;
+    });
+    // Each with a table of leases of its own, as shards have leases of their own.
+    const sources = keys.map((key) => start(key, [key], createMemoryLeases(clock.now).database));
+    await eventually(() => expect(trials).to.equal(3));
+    const before = sources.reduce((sum, { asked }) => sum + asked, 0);
+    await sleep(300);
+    const steps = sources.reduce((sum, { asked }) => sum + asked, 0) - before;
+    expect(steps, 'pages that were read in vain').to.be.at.most(keys.length);
+    expect(lines.filter(({ msg }) => msg.includes('in the middle of a batch')).length).to.be.at.most(5);
+    answered.resolve();
+    await eventually(() => expect(sources.flatMap(({ settled }) => settled)).to.deep.equal(keys));
+    expect(breaker.state).to.equal('closed');
+  });
+
+  it('sends nothing while the circuit is open, and goes on after its time', async () => {
+    const { clock, breaker, broker, start } = scene();
+    broker.setMood(() => {
+      throw brokerTrouble();
+    });
+    const source = start('only', keys);
+    await eventually(() => expect(breaker.state).to.equal('open'));
+    broker.setMood(() => {});
+    const { asked } = source;
+    await clock.advance(29_000);
+    expect(source.asked).to.be.within(asked, asked + 1);
+    await clock.advance(1000);
+    expect(breaker.waitMs).to.equal(0);
+    running[0]?.wake();
+    await eventually(() => expect(broker.keys).to.deep.equal(keys));
+  });
+});
