@@ -68,7 +68,7 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
       drop({ isPaused: pause !== null, isSittingOut: false });
       return undefined;
     }
-    renewal.begin();
+    renewal.begin(renewed);
     if (renewed.token !== lease?.token) {
       tell(renewed);
       await onTaken?.(renewed);
@@ -116,8 +116,8 @@ const createTakeOverReport = ({ observer, log }: LeaseHolderOptions): ((taken: L
 };
 
 interface Renewal {
-  /** The lease has just been had. */
-  begin(): void;
+  /** This lease has just been had. */
+  begin(lease: Lease): void;
   /** Whether it need not be asked for; to be called by whoever uses it, since it is kept for that one. */
   isFresh(): boolean;
   doubt(): void;
@@ -136,6 +136,7 @@ const createRenewal = (options: {
   const pauseMs = request.holdMs / 3;
   let freshUntil = 0;
   let usedAt = 0;
+  let token = 0;
   let callOff: () => void = () => {};
   /** Grows with each beginning and end: what a renewal before it finds out is void. */
   let turn = 0;
@@ -158,17 +159,17 @@ const createRenewal = (options: {
       return error;
     });
     if (mine !== turn) return;
-    // Refused: whoever uses it finds out why, when it has finished what it does.
-    if (renewed === undefined) freshUntil = 0;
-    else {
-      if (!(renewed instanceof Error)) freshUntil = clock.now() + 2 * pauseMs;
-      schedule();
-    }
+    const isOurs = renewed instanceof Error || renewed?.token === token;
+    // Refused, or ours anew after somebody had it: whoever uses it finds out when it has finished what it does.
+    if (!isOurs) freshUntil = 0;
+    else if (!(renewed instanceof Error)) freshUntil = clock.now() + 2 * pauseMs;
+    if (renewed) schedule();
   };
 
   return {
-    begin: () => {
+    begin: (lease) => {
       turn++;
+      ({ token } = lease);
       usedAt = clock.now();
       // A timer that could not renew it in time leaves another third of its time for asking.
       freshUntil = clock.now() + 2 * pauseMs;

@@ -10,6 +10,8 @@ export interface MemoryLeases {
   readonly database: Database;
   /** Whose the lease is now; nobody's when it has run out or was given back. */
   holderOf(name: string): string | undefined;
+  /** Makes what was done with the lease so far void, as one who moves the cursor does; its holder stays. */
+  fence(name: string): void;
   /** Makes every statement fail, or lets them through again. */
   setBroken(isBroken: boolean): void;
   setPaused(isPaused: boolean): void;
@@ -69,6 +71,10 @@ export const createMemoryLeases = (now: () => number): MemoryLeases => {
     holderOf: (name) => {
       const held = leases.get(name);
       return held && held.until >= now() ? held.holder : undefined;
+    },
+    fence: (name) => {
+      const held = leases.get(name);
+      if (held) held.token++;
     },
     setBroken: (next) => {
       isBroken = next;

@@ -75,6 +75,15 @@ describe('lease holder', () => {
     expect(lines.map(({ msg }) => msg).join()).to.match(/paused/);
   });
 
+  it('begins anew when its token has changed although it has the lease all the time', async () => {
+    const { a, clock, leases, events } = scene();
+    await a.hold();
+    leases.fence(name);
+    await clock.advance(holdMs / 3);
+    expect((await a.hold())?.token).to.equal(2);
+    expect(events).to.deep.equal(['a has 1', 'a has 2']);
+  });
+
   it('renews when the database is back in time, and tells whoever asks when it is not', async () => {
     const { a, b, clock, leases } = scene();
     await a.hold();
