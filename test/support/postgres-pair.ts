@@ -1,7 +1,8 @@
-import { chownSync, mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { chmod, chown, copyFile, mkdir, readdir } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chownSync, mkdirSync, mkdtempSync, readdirSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { promisify } from 'node:util';
 import pg from 'pg';
 import { chooseFreePorts } from '../../src/infra/embedded/free-ports.ts';
 import { ManagedServer } from '../../src/infra/embedded/managed-server.ts';
@@ -118,6 +119,8 @@ export const startPostgresPair = async ({
   };
 
   let primary: Server = await startServer(firstData);
+  // Every standby is a copy of all there is.
+  await ask(primary, (client) => client.query('drop database registry'));
   let standby: Server | undefined = await startStandby(primary);
   const front = await startTcpProxy({ host, port: primary.port });
   const requireStandby = (): Server => {
@@ -247,41 +250,25 @@ const copyCluster = async (
 };
 
 /** The server makes what is in these by itself, or gets it from its primary. */
-const emptyFolders = new Set([
-  'pg_wal',
-  'pg_replslot',
-  'pg_dynshmem',
-  'pg_notify',
-  'pg_serial',
-  'pg_snapshots',
-]);
-const ownFiles = new Set(['postmaster.pid', 'postmaster.opts', 'standby.signal', 'backup_label']);
+const emptyFolders = ['pg_wal', 'pg_replslot', 'pg_dynshmem', 'pg_notify', 'pg_serial', 'pg_snapshots'];
+const ownFiles = ['postmaster.pid', 'postmaster.opts', 'standby.signal', 'backup_label'];
 
 const copyFolder = async (from: string, to: string, user: ServerUser | undefined): Promise<void> => {
-  mkdirSync(to, { mode: 0o700 });
-  const entries = await readdir(from, { withFileTypes: true, recursive: true });
-  for (const entry of entries) {
-    const source = join(entry.parentPath, entry.name);
-    const path = source.slice(from.length + 1);
-    const [top = ''] = path.split('/');
-    if (ownFiles.has(path) || (emptyFolders.has(top) && !entry.isDirectory())) continue;
-    if (top === 'pg_replslot' && path !== top) continue;
-    const target = join(to, path);
-    if (entry.isDirectory()) await mkdir(target, { mode: 0o700 });
-    else if (!(await copyUnlessGone(source, target))) continue;
-    if (user) await chown(target, user.uid, user.gid);
+  for (const folder of [to, ...emptyFolders.map((name) => join(to, name))]) {
+    mkdirSync(folder, { mode: 0o700 });
+    if (user) chownSync(folder, user.uid, user.gid);
   }
-  if (user) chownSync(to, user.uid, user.gid);
+  const names = readdirSync(from).filter((name) => !emptyFolders.includes(name) && !ownFiles.includes(name));
+  const sources = names.map((name) => join(from, name));
+  await promisify(execFile)('cp', ['-a', ...sources, to], { env: { ...process.env, LC_ALL: 'C' } }).catch(
+    ignoreWhatWasGone,
+  );
 };
 
 /** The server goes on working, and removes a file now and then. */
-const copyUnlessGone = async (source: string, target: string): Promise<boolean> => {
-  try {
-    await copyFile(source, target);
-    await chmod(target, 0o600);
-    return true;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false;
+const ignoreWhatWasGone = (error: { stderr?: string }): void => {
+  const complaints = (error.stderr ?? '').split('\n').filter((line) => line !== '');
+  if (complaints.length === 0 || !complaints.every((line) => line.endsWith('No such file or directory'))) {
     throw error;
   }
 };
