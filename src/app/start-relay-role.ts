@@ -26,7 +26,10 @@ import { startShardKeeper } from '../relay/shard-keeper.ts';
 import { beginSharding } from '../relay/sharding.ts';
 import { createWakeSignal } from '../relay/wake-signal.ts';
 import { handOverToCursor } from '../relay/wal/hand-over.ts';
-import { createWalSource, prepareWalSource } from '../relay/wal/wal-source.ts';
+import { loadLogLoss } from '../relay/wal/log-loss.ts';
+import { createLogOrTableSource } from '../relay/wal/log-or-table-source.ts';
+import { requireOneShard } from '../relay/wal/slot.ts';
+import { prepareWalSource } from '../relay/wal/wal-source.ts';
 import { physicalTopic } from '../topics/topic-plan.ts';
 import type { Adapters } from './adapters.ts';
 import { serviceName } from './service-name.ts';
@@ -151,8 +154,12 @@ const createSources = async ({
   if (config.relay.source === 'wal') {
     const settings = { slot, connectTimeoutMs: config.database.connectTimeoutMs };
     const walOptions = { database, databaseUrl, applicationName: serviceName, settings, log };
-    await prepareWalSource(walOptions);
-    return async (_shard, onChange) => ({ source: await createWalSource({ ...walOptions, onChange }) });
+    // Otherwise it is read by snapshots until an operator says something else.
+    if (!(await loadLogLoss(database))) await prepareWalSource(walOptions);
+    return async (_shard, onChange) => {
+      await requireOneShard(database);
+      return { source: createLogOrTableSource({ ...walOptions, onChange }) };
+    };
   }
   return async (shard) => ({
     source: createCursorSource(database, shard),

@@ -1,4 +1,5 @@
 import { ghostRemedy } from '../relay/ghosts/list-ghosts.ts';
+import { wayBackToLog } from '../relay/wal/slot.ts';
 import type { LateReason, RelayStatus, ShardStatus } from '../relay-admin/read-relay-status.ts';
 import { ago } from './ago.ts';
 
@@ -16,6 +17,7 @@ export const relayPicture = (relay: RelayStatus, now: Date): readonly string[] =
   ...standbyPicture(relay),
   ...conditionPicture(relay, now),
   ...slotPicture(relay),
+  ...lossPicture(relay, now),
   ...relay.late.map(latePicture),
   ...ghostPicture(relay, now),
 ];
@@ -50,6 +52,13 @@ const slotPicture = ({ slot }: RelayStatus): readonly string[] =>
   slot
     ? [
         `reads the log by slot ${slot.name}: ${slot.state}, ${slot.active ? 'in use' : 'not in use'}, ${number(slot.lagBytes ?? 0)} bytes behind`,
+      ]
+    : [];
+
+const lossPicture = ({ logLoss }: RelayStatus, now: Date): readonly string[] =>
+  logLoss
+    ? [
+        `reads the table by snapshots since ${ago(logLoss.since, now)} instead of the log: ${logLoss.reason}. ${wayBackToLog}.`,
       ]
     : [];
 

@@ -8,6 +8,7 @@ import {
   type ResumeReport,
   type ResyncReport,
   shardsMax,
+  type UseWalReport,
 } from '../relay-admin/relay-admin.ts';
 import { ghostsCommand } from './ghosts.ts';
 import { operatorHere } from './operator-here.ts';
@@ -27,6 +28,7 @@ export const relayCommand = (): Command =>
     .addCommand(resumeCommand())
     .addCommand(resyncCommand())
     .addCommand(reshardCommand())
+    .addCommand(useWalCommand())
     .addCommand(ghostsCommand());
 
 const onRelay = <T>(routine: (relay: RelayAdmin) => Promise<T>): Promise<T> =>
@@ -168,3 +170,21 @@ const describeReshard = ({ from, to, cursor, repeated }: ReshardReport, dryRun: 
   const start = `all of which begin at ${cursor.from} → ${cursor.to}, last id ${cursor.lastId}.`;
   return `${changes}, ${start}${repeated > 0 ? ` ${again}` : ''}`;
 };
+
+const useWalCommand = (): Command =>
+  new Command('use-wal')
+    .description(
+      'Read the write-ahead log again after its replication slot was lost; relays with RELAY_SOURCE=wal make a new slot',
+    )
+    .option('--json', 'as JSON')
+    .action(({ json }: { json?: boolean }) =>
+      onRelay(async (relay) => {
+        const report = await relay.useWal({ who: operatorHere() });
+        print(json, report, () => describeUseWal(report));
+      }),
+    );
+
+const describeUseWal = ({ ended }: UseWalReport): string =>
+  ended
+    ? `Relays with RELAY_SOURCE=wal make a new replication slot and read the write-ahead log again. They read by snapshots since ${ended.since.toISOString()}: ${ended.reason}.`
+    : 'The relay has not lost its replication slot; nothing was changed.';

@@ -90,6 +90,17 @@ export const ResumeAnswer = Type.Object(
   closed,
 );
 
+const LogLoss = Type.Object({ slot: Type.String(), reason: Type.String(), since: Time }, closed);
+
+export const UseWalAnswer = Type.Object(
+  {
+    ended: Type.Union([LogLoss, Type.Null()], {
+      description: 'Why the relays did not read the log; null when they had not lost it',
+    }),
+  },
+  closed,
+);
+
 export const ResyncAnswer = Type.Object(
   {
     dryRun: Type.Boolean(),
@@ -253,6 +264,9 @@ export const RelayStatusAnswer = Type.Object(
       Type.Null(),
     ]),
     ghosts: Ghosts,
+    logLoss: Type.Union([LogLoss, Type.Null()], {
+      description: 'Why relays that should read the write-ahead log read the table by snapshots',
+    }),
     isIncomplete: Type.Boolean({ description: 'Somebody has locked a table: its figures are missing' }),
     late: Type.Array(
       Type.Object(

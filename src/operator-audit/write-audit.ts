@@ -11,6 +11,7 @@ export interface AuditEntry {
     | 'relay.resync'
     | 'relay.reshard'
     | 'relay.dismiss-ghosts'
+    | 'relay.use-wal'
     | 'dead-letters.replay'
     | 'dead-letters.drop'
     | 'dead-letters.release'

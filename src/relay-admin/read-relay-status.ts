@@ -8,6 +8,7 @@ import type { RelayProcess } from '../relay/stall/read-relay-processes.ts';
 import { readStallFacts, type StallFacts, type StallShard } from '../relay/stall/read-stall-facts.ts';
 import { locked, readUnlessLocked } from '../relay/stall/read-unless-locked.ts';
 import type { StallReason } from '../relay/stall/stall-reason.ts';
+import { type LogLoss, loadLogLoss } from '../relay/wal/log-loss.ts';
 
 /** Who relays what, how far it is, what waits, and why it is late if it is. */
 export interface RelayStatus extends HeldCounts {
@@ -24,6 +25,8 @@ export interface RelayStatus extends HeldCounts {
   readonly slot: SlotStatus | null;
   /** What Kafka has and the journal has not. */
   readonly ghosts: GhostStatus;
+  /** Why relays that should read the write-ahead log read the table by snapshots. */
+  readonly logLoss: LogLoss | null;
   /** Somebody has locked a table that had to be looked at: its figures are missing. */
   readonly isIncomplete: boolean;
   /** Empty when events are on time. */
@@ -59,6 +62,7 @@ export const readRelayStatus = async (database: Database, settings: StallSetting
   const facts = await readStallFacts(database, settings);
   const held = await readUnlessLocked(database, countHeldEvents);
   const ghosts = await readUnlessLocked(database, readGhostStatus);
+  const logLoss = await readUnlessLocked(database, loadLogLoss);
   const { pause, shards, relays, slot } = facts;
   return {
     pause,
@@ -70,7 +74,8 @@ export const readRelayStatus = async (database: Database, settings: StallSetting
     processes: relays,
     slot: slot && { name: slot.slot, state: slot.walStatus, active: slot.active, lagBytes: slot.lagBytes },
     ghosts: ghosts === locked ? { events: 0, search: null } : ghosts,
-    isIncomplete: facts.isIncomplete || held === locked || ghosts === locked,
+    logLoss: logLoss === locked ? null : logLoss,
+    isIncomplete: facts.isIncomplete || held === locked || ghosts === locked || logLoss === locked,
     late: explainStall(facts, settings).map((reason) => ({ reason, ...describeReason(reason) })),
   };
 };

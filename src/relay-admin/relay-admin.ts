@@ -6,6 +6,8 @@ import { planReshard, type ReshardReport, reshard } from '../relay/reshard.ts';
 import { planResync, type ResyncPlan, resyncCursor } from '../relay/resync-cursor.ts';
 import type { StallSettings } from '../relay/stall/explain-stall.ts';
 import { type HeldLease, readRelayLeases } from '../relay/stall/read-relay-processes.ts';
+import type { LogLoss } from '../relay/wal/log-loss.ts';
+import { returnToLog } from '../relay/wal/return-to-log.ts';
 import { type RelayStatus, readRelayStatus } from './read-relay-status.ts';
 
 export { shardsMax } from '../relay/shard.ts';
@@ -21,6 +23,11 @@ export interface PauseReport {
 export interface ResumeReport {
   /** The pause that is over; null when there was none. */
   readonly ended: Pause | null;
+}
+
+export interface UseWalReport {
+  /** Why the relays did not read the log; null when they had not lost it. */
+  readonly ended: LogLoss | null;
 }
 
 export interface ResyncReport extends ResyncPlan {
@@ -50,6 +57,8 @@ export interface RelayAdmin {
   ghosts(options: { limit: number }): Promise<GhostList>;
   /** What they did is mended: nobody is told of them any more. */
   dismissGhosts(options: { who: string; dryRun: boolean }): Promise<DismissReport>;
+  /** After the replication slot was lost: lets relays with RELAY_SOURCE=wal make a new one and read the log again. */
+  useWal(options: { who: string }): Promise<UseWalReport>;
   /** Whoever has the right to relay at the moment. */
   relaying(): Promise<readonly HeldLease[]>;
 }
@@ -97,6 +106,13 @@ export const createRelayAdmin = (database: Database, settings: StallSettings): R
       const events = await dismissGhosts(tx);
       if (events > 0) await writeAudit(tx, { who, action: 'relay.dismiss-ghosts', target: { events } });
       return { dryRun, events };
+    }),
+
+  useWal: ({ who }) =>
+    database.transaction(async (tx) => {
+      const ended = await returnToLog(tx);
+      if (ended) await writeAudit(tx, { who, action: 'relay.use-wal', target: { ...ended } });
+      return { ended };
     }),
 
   relaying: () => readRelayLeases(database),

@@ -28,7 +28,7 @@ export const lockSharding = async (tx: SqlRunner): Promise<number> => {
  */
 export const fenceShards = async (
   tx: SqlRunner,
-  { shards, by }: { shards: number; by: 'resync' | 'reshard' },
+  { shards, by }: { shards: number; by: 'resync' | 'reshard' | 'use-wal' },
 ): Promise<void> => {
   await tx.execute(fenceStatement, [shardsOf(shards).map(leaseOfShard), by]);
 };

@@ -94,6 +94,7 @@ describe('millrace relay', function () {
     expect(resumed.stdout).to.match(/^The relay goes on\. It was paused by .*: broker upgrade\.\n$/);
     await nothingPending();
     expect(await json('relay', 'resume')).to.deep.equal({ ended: null });
+    expect(await json('relay', 'use-wal')).to.deep.equal({ ended: null });
     await eventually(() =>
       expect(logLines()).to.include.members([
         'The relay goes on after its pause',

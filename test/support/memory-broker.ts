@@ -12,7 +12,7 @@ import { createCursorSource } from '../../src/relay/cursor-source.ts';
 import { createDeadLetterNet, type DeadLetterNet } from '../../src/relay/dead-letters.ts';
 import type { Relay } from '../../src/relay/loop.ts';
 import type { PublishPorts } from '../../src/relay/publish-page.ts';
-import { startRelay } from '../../src/relay/relay.ts';
+import { type RelayOptions, startRelay } from '../../src/relay/relay.ts';
 import { createRelayControl } from '../../src/relay/relay-control.ts';
 import type { RelayObserver } from '../../src/relay/relay-observer.ts';
 import { type RetrySettings, startRetryRelay } from '../../src/relay/retry-relay.ts';
@@ -150,6 +150,12 @@ export const useRelays = (
           settings: mainSettings,
         }),
       ),
+    /** Another source than the table. */
+    startReading: (
+      holder: string,
+      broker: MemoryBroker,
+      source: Pick<RelayOptions, 'source' | 'onLease' | 'wakeSignal'>,
+    ): Relay => keep(startRelay({ ...common(broker, holder), ...source, settings: mainSettings })),
     /** As the relay role does it: as many shards as are its share. */
     startShards: (holder: string, broker: MemoryBroker): Relay =>
       keep(

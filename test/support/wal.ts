@@ -4,18 +4,22 @@ import type { Database } from '../../src/postgres/database.ts';
 import { acquireLease, type Lease } from '../../src/relay/lease.ts';
 import type { OutboxRow, OutboxSource } from '../../src/relay/outbox-source.ts';
 import { dropSlot } from '../../src/relay/wal/slot.ts';
-import { createWalSource, type WalSource, type WalSourceSettings } from '../../src/relay/wal/wal-source.ts';
+import {
+  createWalSource,
+  prepareWalSource,
+  type WalSource,
+  type WalSourceSettings,
+} from '../../src/relay/wal/wal-source.ts';
 import { eventually } from './eventually.ts';
 import { viewOf } from './journal.ts';
-import { openTestDatabase } from './open-database.ts';
+import { type DatabaseHome, openTestDatabase } from './open-database.ts';
 import { silentLog } from './silent-log.ts';
-import type { Workspace } from './stack.ts';
 
 let slots = 0;
 let statements = 0;
 
 /** For one spec file: an empty journal for each test, and a slot of its own, since slots belong to the whole server. */
-export const useWal = (workspace: () => Workspace, poolSizeMax = 12) => {
+export const useWal = (workspace: () => DatabaseHome, poolSizeMax = 12) => {
   let db: Database;
   let names = { slot: '', publication: '' };
   let opened: WalSource[] = [];
@@ -34,7 +38,7 @@ export const useWal = (workspace: () => Workspace, poolSizeMax = 12) => {
     await db.transaction(async (tx) => {
       for (const text of [
         'alter table outbox disable trigger outbox_is_append_only',
-        'truncate outbox, outbox_failed, outbox_cursor, outbox_wal_position, scheduler_lock',
+        'truncate outbox, outbox_failed, outbox_cursor, outbox_wal_position, relay_log_loss, scheduler_lock',
         'alter table outbox enable trigger outbox_is_append_only',
       ]) {
         await tx.execute({ name: `spec-${text.slice(0, 30)}`, text });
@@ -56,14 +60,16 @@ export const useWal = (workspace: () => Workspace, poolSizeMax = 12) => {
     names: () => names,
     run,
     open: async (settings: Partial<WalSourceSettings> = {}, onChange?: () => void): Promise<WalSource> => {
-      const source = await createWalSource({
+      const options = {
         database: db,
         databaseUrl: workspace().endpoints.databaseUrl,
         applicationName: `wal-${names.slot}`,
         log: silentLog(),
         settings: { ...names, statusIntervalMs: 100, ...settings },
         ...(onChange && { onChange }),
-      });
+      };
+      await prepareWalSource(options);
+      const source = createWalSource(options);
       opened.push(source);
       return source;
     },
@@ -120,7 +126,11 @@ export const labels = (rows: readonly SeenRow[]): readonly string[] =>
 /** Concurrent writers that contend for the same aggregates, commit slowly now and then, and roll back now and then. */
 export const writeStorm = async (
   db: Database,
-  { writers, turns }: { writers: number; turns: number },
+  {
+    writers,
+    turns = Number.POSITIVE_INFINITY,
+    isOver = () => false,
+  }: { writers: number; turns?: number; isOver?: () => boolean },
 ): Promise<void> => {
   const versions = new Map<string, number>();
   const write = async (writer: number, turn: number): Promise<void> => {
@@ -142,7 +152,7 @@ export const writeStorm = async (
   };
   await Promise.all(
     Array.from({ length: writers }, async (_, writer) => {
-      for (let turn = 0; turn < turns; turn++) await write(writer, turn);
+      for (let turn = 0; turn < turns && !isOver(); turn++) await write(writer, turn);
     }),
   );
 };

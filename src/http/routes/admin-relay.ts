@@ -16,6 +16,7 @@ import {
   ResumeAnswer,
   ResyncAnswer,
   ResyncRelayBody,
+  UseWalAnswer,
 } from '../admin-relay-schemas.ts';
 import type { ApiPorts } from '../api-ports.ts';
 import { withIsoTimes } from '../iso-times.ts';
@@ -80,6 +81,15 @@ const dismissGhosts: Operation = {
   tag: 'Relay',
   summary: 'Say that what ghost events did is mended',
   description: 'All that are known are dismissed. They stay in Kafka; nobody is told of them any more.',
+  access: 'operator',
+  problems: changeProblems,
+};
+
+const useWal: Operation = {
+  id: 'returnRelayToWal',
+  tag: 'Relay',
+  summary: 'Read the write-ahead log again after its replication slot was lost',
+  description: 'Relays with RELAY_SOURCE=wal make a new slot; until then they read the table by snapshots.',
   access: 'operator',
   problems: changeProblems,
 };
@@ -163,6 +173,15 @@ export const adminRelayRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (serv
     },
     async (request) =>
       relay.dismissGhosts({ who: callerOf(request).identity, dryRun: request.body.dryRun ?? true }),
+  );
+
+  server.post(
+    '/admin/relay/use-wal',
+    {
+      config: { operation: useWal },
+      schema: { querystring: NoQuery, body: NoBody, response: { 200: UseWalAnswer } },
+    },
+    async (request) => withIsoTimes(await relay.useWal({ who: callerOf(request).identity })),
   );
 };
 

@@ -63,7 +63,7 @@ const words: { readonly [Kind in StallReason['kind']]: (reason: ReasonOf<Kind>) 
   'slot-lost': ({ slot }) => ({
     sentence: `The server has given the replication slot ${slot} up, or somebody has dropped it`,
     remedy:
-      'Start the relay with RELAY_SOURCE=cursor: it goes on in the table and nothing is lost; RELAY_SOURCE=wal makes a new slot afterwards',
+      'A relay that runs goes on in the table by itself, and nothing is lost; start one if none does, and npx millrace relay use-wal when it is to read the log again',
   }),
   'slot-inactive': ({ slot, lagBytes }) => ({
     sentence: `Nobody reads from the replication slot ${slot}${lagBytes === null ? '' : `, for which the server keeps ${bytes(lagBytes)} of log`}`,

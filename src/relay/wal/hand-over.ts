@@ -5,13 +5,13 @@ import { codeOf } from '../../postgres/sql-error.ts';
 import { type Lease, LeaseMoved } from '../lease.ts';
 import { loadOutboxCursor, moveOutboxCursor, type OutboxCursor } from '../outbox-cursor.ts';
 import { holdLease } from './hold-lease.ts';
+import { forgetLogLoss, storeLogLoss } from './log-loss.ts';
 import {
   dropSlot,
   ensurePublication,
   expelReader,
   explainRefusal,
-  inspectSlot,
-  requireLiveSlot,
+  requireFreeName,
   requireLogicalLog,
   requireOneShard,
   requirePlainName,
@@ -21,7 +21,8 @@ import {
   findSettledSnapshot,
   forgetPositions,
   loadPosition,
-  type StoredPosition,
+  OtherTimeline,
+  readTimeline,
 } from './stored-position.ts';
 
 export interface SlotNames {
@@ -40,37 +41,35 @@ export interface HandOverToWalOptions extends SlotNames {
 }
 
 /**
- * Makes the slot, unless the relay reads from it already, and tells which rows are still the cursor's: those visible in
- * `cursorUntil`, or none when that is null. Everything else comes through the slot.
+ * Makes the slot, unless there is a position in one already. The rows that are visible in the snapshot in which it begins
+ * stay the cursor's; everything else comes through the slot.
  */
-export const handOverToWal = async (db: Database, options: HandOverToWalOptions): Promise<StoredPosition> => {
+export const handOverToWal = async (db: Database, options: HandOverToWalOptions): Promise<void> => {
   const { slot, publication } = options;
   requirePlainName(slot);
   requirePlainName(publication);
   await requireLogicalLog(db);
   await requireOneShard(db);
   try {
-    return await withSlotSession(
+    await withSlotSession(
       { ...options, url: options.databaseUrl, waitMaxMs: options.slotWaitMaxMs },
       async (session) => {
         await ensurePublication(db, publication);
         const stored = await loadPosition(db, slot);
-        if (stored) {
-          requireLiveSlot(await inspectSlot(db, slot));
-          return stored;
-        }
+        if (stored) return;
         // A slot without a position is from a process that died between making the one and storing the other, or
-        // between forgetting the one and dropping the other. Either way the cursor has not been relieved of a row.
-        await dropSlot(db, slot);
+        // between forgetting the one and dropping the other, or from before a resync. In any case the cursor has not
+        // been relieved of a row, and whoever still reads from it cannot settle anything.
+        await dropUnusedSlot(db, slot);
+        await requireFreeName(db, slot);
+        const timeline = await readTimeline(db);
         const { consistentLsn, snapshot } = await session.create(slot);
-        if (!(await beginPosition(db, { slot, lsn: consistentLsn, cursorUntil: snapshot }))) {
-          // Somebody has divided the journal in this very moment. A slot that nobody reads keeps the log for ever.
-          await dropSlot(db, slot);
-          await requireOneShard(db);
-        }
-        const begun = await loadPosition(db, slot);
-        if (!begun) throw new Error('The position of a new slot was stored and is not there');
-        return begun;
+        if (await beginPosition(db, { slot, lsn: consistentLsn, timeline, cursorUntil: snapshot })) return;
+        // In this very moment somebody has divided the journal, or the server was promoted. A slot that nobody reads
+        // keeps the log for ever.
+        await dropSlot(db, slot);
+        await requireOneShard(db);
+        throw new OtherTimeline('PostgreSQL was promoted while the relay made its replication slot');
       },
     );
   } catch (error) {
@@ -83,6 +82,13 @@ export interface HandedOverToCursor {
   readonly cursor: OutboxCursor | null;
 }
 
+export interface HandOverToCursorOptions {
+  readonly slot: string;
+  readonly lease: Lease;
+  /** Why the relay does so though it should read the log; without it, because it was told to. */
+  readonly lostBecause?: string;
+}
+
 /**
  * Gives the rows back to the cursor: everything the relay has not settled from the log comes from the table, and a few
  * rows that it has settled come again. Works without the slot, and is the way back when the slot is lost. Nothing to do,
@@ -90,12 +96,14 @@ export interface HandedOverToCursor {
  */
 export const handOverToCursor = async (
   db: Database,
-  { slot, lease }: { slot: string; lease: Lease },
+  { slot, lease, lostBecause }: HandOverToCursorOptions,
 ): Promise<HandedOverToCursor | undefined> => {
   const handedOver = await db.transaction(async (tx) => {
     if (!(await holdLease(tx, lease))) throw new LeaseMoved('The lease has gone to another relay');
+    if (lostBecause === undefined) await forgetLogLoss(tx);
     const stored = await loadPosition(tx, slot);
     if (!stored) return undefined;
+    if (lostBecause !== undefined) await storeLogLoss(tx, { slot, reason: lostBecause });
     const cursor = stored.cursorUntil === null ? cursorAt(await findSettledSnapshot(tx, slot)) : null;
     if (cursor && !(await moveOutboxCursor(tx, { cursor }, { ...(await loadOutboxCursor(tx)), lease }))) {
       throw new LeaseMoved('The lease has gone to another relay');

@@ -16,13 +16,14 @@ export interface SlotHealth {
   readonly confirmedLsn: bigint | null;
 }
 
+// Slots belong to the whole server: one of the same name may be that of another database.
 const inspectStatement = {
   name: 'inspect-replication-slot',
   text: `
     select wal_status as "walStatus", active, active_pid as "activePid",
            confirmed_flush_lsn::text as "confirmedLsn",
            greatest(pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn), 0)::bigint as "lagBytes"
-    from pg_replication_slots where slot_name = $1`,
+    from pg_replication_slots where slot_name = $1 and database = current_database()`,
 };
 
 type InspectedSlot = Omit<SlotHealth, 'slot' | 'confirmedLsn'> & { readonly confirmedLsn: string | null };
@@ -35,25 +36,51 @@ export const inspectSlot = async (db: SqlRunner, slot: string): Promise<SlotHeal
   return { slot, ...row, confirmedLsn: row.confirmedLsn === null ? null : parseLsn(row.confirmedLsn) };
 };
 
+/** What an operator does when the relay is to read the log again. */
+export const wayBackToLog =
+  'To return to the write-ahead log, which makes a new slot, run npx millrace relay use-wal';
+
+const lossesInWords = {
+  missing: (slot: string) =>
+    `The replication slot ${slot} is gone, though the relay has not been switched away from it`,
+  lost: (slot: string) =>
+    `The server has given the replication slot ${slot} up, as it does with one that is too far behind, and removes the log it needed`,
+  promoted: (slot: string) =>
+    `PostgreSQL was promoted since the relay stored its position: the replication slot ${slot} may have confirmed more than what was stored and replicated`,
+} as const;
+
 /** Rows may have been committed that no slot will ever hand over: going on as if nothing was would lose them. */
 export class SlotLost extends OperatorError {
   readonly code = 'SLOT_LOST';
 
-  constructor(health: Pick<SlotHealth, 'slot' | 'walStatus'>, cause?: unknown) {
-    const what =
-      health.walStatus === 'missing'
-        ? `The replication slot ${health.slot} is gone, though the relay has not been switched away from it`
-        : `The server has given the replication slot ${health.slot} up, as it does with one that is too far behind, and removes the log it needed`;
-    super(what, {
-      remedy:
-        'Start the relay with RELAY_SOURCE=cursor: it goes on in the outbox table from the last snapshot that is known to be published, and nothing is lost. Set RELAY_SOURCE=wal again afterwards, which makes a new slot',
-      cause,
+  constructor({ slot, how }: { slot: string; how: keyof typeof lossesInWords }) {
+    super(lossesInWords[how](slot), {
+      remedy: `The outbox table has every row: the relay goes on there from the last snapshot that is known to be published, and nothing is lost. ${wayBackToLog}`,
     });
   }
 }
 
-export const requireLiveSlot = (health: SlotHealth): void => {
-  if (health.walStatus === 'lost' || health.walStatus === 'missing') throw new SlotLost(health);
+export const requireLiveSlot = ({ slot, walStatus }: SlotHealth): void => {
+  if (walStatus === 'lost' || walStatus === 'missing') throw new SlotLost({ slot, how: walStatus });
+};
+
+const foreignSlotStatement = {
+  name: 'find-foreign-slot',
+  text: `
+    select database from pg_replication_slots
+    where slot_name = $1 and database is distinct from current_database()`,
+};
+
+/** Slots belong to the whole server, and each name can be had once. */
+export const requireFreeName = async (db: SqlRunner, slot: string): Promise<void> => {
+  const [foreign] = await db.execute<{ database: string | null }>(foreignSlotStatement, [slot]);
+  if (!foreign) return;
+  const owner =
+    foreign.database === null ? 'a physical standby' : `the database ${foreign.database} of the same server`;
+  throw new OperatorError(`The replication slot ${slot} belongs to ${owner}, and is left alone`, {
+    remedy:
+      'Give one of the two systems another TOPIC_PREFIX, from which the name of the slot is made; if nobody uses that slot any more, drop it in its own database; or run the relay with RELAY_SOURCE=cursor',
+  });
 };
 
 const walLevelStatement = {
@@ -145,7 +172,8 @@ export const ensurePublication = async (db: SqlRunner, publication: string): Pro
 
 const dropStatement = {
   name: 'drop-replication-slot',
-  text: `select pg_drop_replication_slot(slot_name) from pg_replication_slots where slot_name = $1`,
+  text: `select pg_drop_replication_slot(slot_name) from pg_replication_slots
+         where slot_name = $1 and database = current_database()`,
 };
 
 export const dropSlot = async (db: SqlRunner, slot: string): Promise<void> => {
@@ -156,7 +184,7 @@ const expelStatement = {
   name: 'expel-slot-reader',
   text: `
     select pg_terminate_backend(active_pid) from pg_replication_slots
-    where slot_name = $1 and active_pid is not null`,
+    where slot_name = $1 and database = current_database() and active_pid is not null`,
 };
 
 /** For the holder of the lease: whoever still reads from the slot has lost it, and may be asleep. */

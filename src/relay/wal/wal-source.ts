@@ -23,7 +23,7 @@ import {
   type SlotHealth,
   SlotLost,
 } from './slot.ts';
-import { loadPosition, movePosition, prunePositions } from './stored-position.ts';
+import { loadPosition, movePosition, type PositionMove, prunePositions } from './stored-position.ts';
 import { type QueuedRow, type WalPosition, WalQueue } from './wal-queue.ts';
 
 export interface WalSourceSettings extends SlotNames {
@@ -70,6 +70,19 @@ export interface WalSource extends OutboxSource {
 interface Reading {
   readonly queue: WalQueue;
   readonly stream: ReplicationStream;
+  /** Of the server before the stream was opened: what is read belongs to this timeline or to a later one. */
+  readonly timeline: number;
+}
+
+/** A stream that is just being opened. */
+interface Opening {
+  reading?: Reading;
+  endedWith?: Error;
+}
+
+/** Nobody has said where the log begins: it was never read, or has been given up in the meantime. */
+export class NoStoredPosition extends Error {
+  override readonly name = 'NoStoredPosition';
 }
 
 type Pass = (count: number, failed: readonly FailedRow[], lease: Lease) => Promise<boolean>;
@@ -83,24 +96,22 @@ const settingsOf = (options: WalSourceOptions): WalSourceSettings => ({
   ...options.settings,
 });
 
-/** Makes the slot, unless there is one, or says what is missing for it. */
+/** Makes the slot, unless there is a position in one already, or says what is missing for it. */
 export const prepareWalSource = async (options: WalSourceOptions): Promise<void> => {
   const { database, databaseUrl, applicationName } = options;
   await handOverToWal(database, { ...settingsOf(options), databaseUrl, applicationName });
 };
 
 /** The outbox as the write-ahead log tells it: rows in the order of their commits. Only the holder of the lease asks it. */
-export const createWalSource = async (options: WalSourceOptions): Promise<WalSource> => {
-  await prepareWalSource(options);
-  return new WalReader(options, settingsOf(options));
-};
+export const createWalSource = (options: WalSourceOptions): WalSource =>
+  new WalReader(options, settingsOf(options));
 
 class WalReader implements WalSource {
   readonly #options: WalSourceOptions;
   readonly #settings: WalSourceSettings;
   readonly #passes = new WeakMap<OutboxPage, Pass>();
   /** Where a page of the log ends. */
-  readonly #ends = new WeakMap<OutboxPage, WalPosition>();
+  readonly #ends = new WeakMap<OutboxPage, { readonly position: WalPosition; readonly timeline: number }>();
   /** Everything up to there is just being passed, so that nobody is given it a second time. */
   #passing: WalPosition | undefined;
   #before: RowsBeforeSlot | undefined;
@@ -121,7 +132,7 @@ class WalReader implements WalSource {
   async nextPage(rowsMax: number, lease: Lease): Promise<OutboxPage | undefined> {
     if (this.#isClosed) throw new Error('The source is closed');
     const reading = this.#reading;
-    if (reading) return this.#pageFrom(reading.queue.peek(rowsMax, this.#passing));
+    if (reading) return this.#pageFrom(reading, reading.queue.peek(rowsMax, this.#passing));
     if (this.#failure && Date.now() < this.#failure.retryAt) throw this.#failure.error;
     const before = await this.#pageBeforeSlot(rowsMax, lease);
     if (before) return before;
@@ -129,12 +140,15 @@ class WalReader implements WalSource {
     // Closing waits for a connection that is just being made.
     this.#starting = starting.catch(() => undefined);
     await starting;
-    return this.#pageFrom(this.#reading?.queue.peek(rowsMax) ?? []);
+    const begun = this.#reading;
+    return begun && this.#pageFrom(begun, begun.queue.peek(rowsMax));
   }
 
   async pageAfter(page: OutboxPage, rowsMax: number): Promise<OutboxPage | undefined> {
     const end = this.#ends.get(page);
-    return end && this.#pageFrom(this.#reading?.queue.peek(rowsMax, end) ?? []);
+    const reading = this.#reading;
+    if (!end || reading?.timeline !== end.timeline) return undefined;
+    return this.#pageFrom(reading, reading.queue.peek(rowsMax, end.position));
   }
 
   async settle(
@@ -184,25 +198,25 @@ class WalReader implements WalSource {
     return page;
   }
 
-  #pageFrom(queued: readonly QueuedRow[]): OutboxPage | undefined {
-    if (queued.length === 0) return undefined;
+  #pageFrom({ timeline }: Reading, queued: readonly QueuedRow[]): OutboxPage | undefined {
+    const end = queued.at(-1);
+    if (!end) return undefined;
     const page = { rows: queued.map(({ row }) => row) };
-    this.#ends.set(page, (queued.at(-1) as QueuedRow).position);
+    this.#ends.set(page, { position: end.position, timeline });
     this.#passes.set(page, (count, failed, lease) => {
       const last = queued[count - 1];
       if (!last) throw new RangeError(`The page has no ${count} rows`);
       this.#passing = last.position;
-      return this.#passThrough(last, failed, lease).finally(() => {
+      const move = { slot: this.#settings.slot, position: last.position, timeline, lease };
+      return this.#passThrough(move, failed).finally(() => {
         this.#passing = undefined;
       });
     });
     return page;
   }
 
-  async #passThrough({ position }: QueuedRow, failed: readonly FailedRow[], lease: Lease): Promise<boolean> {
+  async #passThrough(move: PositionMove, failed: readonly FailedRow[]): Promise<boolean> {
     const { database } = this.#options;
-    const { slot } = this.#settings;
-    const move = { slot, position, lease };
     const isMoved =
       failed.length === 0
         ? await movePosition(database, move)
@@ -214,15 +228,15 @@ class WalReader implements WalSource {
     if (!isMoved) return false;
     this.#failure = undefined;
     const reading = this.#reading;
-    if (reading) {
-      reading.queue.settle(position);
+    if (reading?.timeline === move.timeline) {
+      reading.queue.settle(move.position);
       // Only what is stored may be confirmed: a crash before this line makes the server send it again, and the stored
       // position makes the next relay skip it.
       reading.stream.acknowledge(reading.queue.confirmed);
       if (reading.queue.hasRoom) reading.stream.resume();
     }
     this.#settleCount += 1;
-    if (this.#settleCount % settlesPerPruning === 0) await prunePositions(database, slot);
+    if (this.#settleCount % settlesPerPruning === 0) await prunePositions(database, move.slot);
     return true;
   }
 
@@ -230,8 +244,7 @@ class WalReader implements WalSource {
     const { slot } = this.#settings;
     const stored = await loadPosition(this.#options.database, slot);
     if (stored) return stored;
-    // Another process has switched to the cursor in the meantime.
-    throw new SlotLost({ slot, walStatus: 'missing' });
+    throw new NoStoredPosition(`No position is stored for the replication slot ${slot}`);
   }
 
   async #startReading(): Promise<void> {
@@ -242,6 +255,8 @@ class WalReader implements WalSource {
       if (epoch === this.#epoch) this.#reading = reading;
       else await reading.stream.close();
     } catch (error) {
+      // Whoever asks again after these has something else to read from.
+      if (error instanceof SlotLost || error instanceof NoStoredPosition) throw error;
       this.#backOff(explainRefusal(error));
       throw this.#failure?.error;
     }
@@ -261,16 +276,18 @@ class WalReader implements WalSource {
       const health = await inspectSlot(database, slot);
       requireLiveSlot(health);
       // Read after the lease was taken and the slot's state: what the relay before this one has settled is in it.
-      const { position } = await this.#loadPosition();
+      const { position, timeline, serverTimeline } = await this.#loadPosition();
+      // A slot that came along with the promotion may be ahead of the position that did: what failed in between was
+      // stored with a position, and would be missing here.
+      if (timeline !== serverTimeline) throw new SlotLost({ slot, how: 'promoted' });
+      const queue = new WalQueue({
+        rowsMax: this.#settings.queueRowsMax,
+        bytesMax: this.#settings.queueBytesMax,
+        settled: position,
+        confirmed: health.confirmedLsn ?? 0n,
+      });
       try {
-        return await this.#connect(
-          new WalQueue({
-            rowsMax: this.#settings.queueRowsMax,
-            bytesMax: this.#settings.queueBytesMax,
-            settled: position,
-            confirmed: health.confirmedLsn ?? 0n,
-          }),
-        );
+        return await this.#connect(queue, timeline);
       } catch (error) {
         if (slotUnusable.includes(codeOf(error) ?? '')) requireLiveSlot(await this.health());
         if (codeOf(error) !== objectInUse || this.#isClosed) throw error;
@@ -288,11 +305,11 @@ class WalReader implements WalSource {
     }
   }
 
-  async #connect(queue: WalQueue): Promise<Reading> {
+  async #connect(queue: WalQueue, timeline: number): Promise<Reading> {
     const { database, databaseUrl, applicationName } = this.#options;
     const senderTimeoutMs = await readSenderTimeoutMs(database);
     const { statusIntervalMs, silenceMaxMs } = this.#settings;
-    const handle: { reading?: Reading; endedWith?: Error } = {};
+    const handle: Opening = {};
     const stream = await openReplicationStream({
       url: databaseUrl,
       applicationName,
@@ -306,12 +323,12 @@ class WalReader implements WalSource {
       listener: this.#listener(queue, handle),
     });
     if (handle.endedWith) throw handle.endedWith;
-    handle.reading = { queue, stream };
+    handle.reading = { queue, stream, timeline };
     if (queue.isFull) stream.pause();
     return handle.reading;
   }
 
-  #listener(queue: WalQueue, handle: { reading?: Reading; endedWith?: Error }): ReplicationListener {
+  #listener(queue: WalQueue, handle: Opening): ReplicationListener {
     const { log, onChange } = this.#options;
     return {
       onBegin: (commitLsn) => queue.begin(commitLsn),

@@ -3,7 +3,7 @@ import { appendEvents } from '../../../src/journal/append-events.ts';
 import { OperatorError } from '../../../src/operator-error.ts';
 import type { OutboxRow } from '../../../src/relay/outbox-source.ts';
 import { dropSlot, SlotLost } from '../../../src/relay/wal/slot.ts';
-import { createWalSource } from '../../../src/relay/wal/wal-source.ts';
+import { prepareWalSource } from '../../../src/relay/wal/wal-source.ts';
 import { eventually } from '../../support/eventually.ts';
 import { viewOf } from '../../support/journal.ts';
 import { silentLog } from '../../support/silent-log.ts';
@@ -114,7 +114,7 @@ describe('WAL source', function () {
     // Several reports of our state go by, and much log of others.
     await wal.run('create table spec_noise as select generate_series(1, 100000) as n');
     await wal.run('drop table spec_noise');
-    await new Promise((resolve) => setTimeout(resolve, 500));
+    await reportOften();
     const held = (await source.health()).confirmedLsn ?? 0n;
     expect(held >= begun && held < end).to.equal(true);
     await source.settle(page, 1, [], lease);
@@ -122,6 +122,22 @@ describe('WAL source', function () {
       expect(Number((await source.health()).confirmedLsn)).to.be.greaterThanOrEqual(Number(end));
     });
   });
+
+  /** The newest report that the server has from whoever reads the slot; its time is not in the server's clock. */
+  const lastReport = async (): Promise<string> => {
+    const [report] = await wal.run<{ at: string }>(
+      `select reply_time::text as at from pg_stat_replication
+       where pid = (select active_pid from pg_replication_slots where slot_name = '${wal.names().slot}')`,
+    );
+    if (!report) throw new Error('Nobody reads the slot');
+    return report.at;
+  };
+  const reportOften = async (reports = 3): Promise<void> => {
+    for (let count = 0; count < reports; count++) {
+      const before = await lastReport();
+      await eventually(async () => expect(await lastReport()).not.to.equal(before));
+    }
+  };
 
   const currentLsn = async (): Promise<bigint> => {
     const [row] = await wal.db().execute<{ lsn: number }>({
@@ -156,15 +172,17 @@ describe('WAL source', function () {
     );
 
   it('keeps its connection while its queue is full for longer than the server waits for an answer', async () => {
+    const senderTimeoutMs = 800;
     const database = new URL(workspace().endpoints.databaseUrl).pathname.slice(1);
-    await wal.run(`alter database ${database} set wal_sender_timeout = '800ms'`);
+    await wal.run(`alter database ${database} set wal_sender_timeout = '${senderTimeoutMs}ms'`);
     const source = await wal.open({ queueRowsMax: 10 });
     const lease = await wal.takeLease();
     await source.nextPage(1, lease);
     const { activePid } = await source.health();
     await appendBulk(20_000);
     await pageOf(source, lease, 1);
-    await new Promise((resolve) => setTimeout(resolve, 2500));
+    const fullSince = Date.now();
+    while (Date.now() - fullSince < 3 * senderTimeoutMs) await reportOften(1);
     expect((await source.health()).activePid)
       .to.equal(activePid)
       .and.not.equal(null);
@@ -189,7 +207,7 @@ describe('WAL source', function () {
       });
       const refusal = await source.nextPage(1, lease).catch((error: unknown) => error);
       expect(refusal).to.be.instanceOf(SlotLost);
-      expect((refusal as SlotLost).line).to.match(/has given .* up.*RELAY_SOURCE=cursor/);
+      expect((refusal as SlotLost).line).to.match(/has given .* up.*relay use-wal/);
     } finally {
       await wal.run('alter system reset idle_replication_slot_timeout');
       await wal.run('select pg_reload_conf()');
@@ -201,9 +219,9 @@ describe('WAL source', function () {
     const lease = await wal.takeLease();
     await source.nextPage(1, lease);
     await appendBulk(50_000);
-    await pageOf(source, lease, 1);
     // As much as it will take by itself: the queue, and what came with the last read of the socket.
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+    await pageOf(source, lease, 100_000, 1000);
+    await reportOften();
     const held = (await pageOf(source, lease, 100_000)).rows.length;
     expect(held).to.be.within(1000, 1000 + (64 * 1024) / 200);
     const seen = await readUntil(source, lease, { isOver: (rows) => rows.length >= 50_000, rowsMax: 700 });
@@ -297,9 +315,10 @@ describe('WAL source', function () {
     await eventually(() => dropSlot(wal.db(), wal.names().slot));
     const refusal = await source.nextPage(1, lease).catch((error: unknown) => error);
     expect(refusal).to.be.instanceOf(SlotLost);
-    expect((refusal as SlotLost).line).to.match(/is gone.*RELAY_SOURCE=cursor/);
+    expect((refusal as SlotLost).line).to.match(/is gone.*relay use-wal/);
     expect((await source.health()).walStatus).to.equal('missing');
-    expect(await wal.open().catch((error: unknown) => error)).to.be.instanceOf(SlotLost);
+    const next = await wal.open();
+    expect(await next.nextPage(1, lease).catch((error: unknown) => error)).to.be.instanceOf(SlotLost);
   });
 
   it('tells a role without the privilege what it lacks', async () => {
@@ -309,7 +328,7 @@ describe('WAL source', function () {
       const url = new URL(workspace().endpoints.databaseUrl);
       url.username = role;
       url.password = 'plain';
-      const refusal = await createWalSource({
+      const refusal = await prepareWalSource({
         database: wal.db(),
         databaseUrl: url.href,
         applicationName: 'spec',

@@ -17,6 +17,10 @@ const recordingRelay = () => {
       asked.push(['resume', options]);
       return goodRelay.resume(options);
     },
+    useWal: (options) => {
+      asked.push(['use-wal', options]);
+      return goodRelay.useWal(options);
+    },
     resync: (fromId, options) => {
       asked.push(['resync', fromId, options]);
       return goodRelay.resync(fromId, options);
@@ -155,6 +159,18 @@ describe('the relay over HTTP', () => {
     ]);
   });
 
+  it('returns to the write-ahead log in the name of the caller', async () => {
+    const { statusCode, json } = await api.send(post('use-wal'));
+    expect(statusCode).to.equal(200);
+    expect(json).to.deep.equal({
+      ended: { slot: 'millrace_relay', reason: 'it is gone', since: '1970-01-01T00:00:01.000Z' },
+    });
+    expect(asked).to.have.nested.property('[0][0]', 'use-wal');
+    expect(asked)
+      .to.have.nested.property('[0][1].who')
+      .that.matches(/^operator/);
+  });
+
   it('refuses what it cannot mean', async () => {
     for (const [path, body] of [
       ['resync', {}],
@@ -167,6 +183,7 @@ describe('the relay over HTTP', () => {
       ['pause', { because: 'x' }],
       ['resume', { force: true }],
       ['ghosts/dismiss', { dryRun: 'no' }],
+      ['use-wal', { force: true }],
     ] as const) {
       expect((await api.send(post(path, body))).statusCode, JSON.stringify(body)).to.equal(400);
     }
@@ -179,6 +196,7 @@ describe('the relay over HTTP', () => {
     for (const request of [
       post('pause'),
       post('resume'),
+      post('use-wal'),
       post('resync', { fromId: 1 }),
       post('reshard', { shards: 1 }),
       post('ghosts/dismiss', {}),

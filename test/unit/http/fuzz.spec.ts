@@ -42,6 +42,7 @@ const operationIds = [
   'reshardRelay',
   'listGhostEvents',
   'dismissGhostEvents',
+  'returnRelayToWal',
   'listDeadLetters',
   'countDeadLetters',
   'getDeadLetter',

@@ -44,6 +44,7 @@ export const goodRelay: RelayAdmin = {
         unreadable: 0,
       },
     },
+    logLoss: null,
     isIncomplete: false,
     late: [
       {
@@ -85,5 +86,6 @@ export const goodRelay: RelayAdmin = {
     ],
   }),
   dismissGhosts: async ({ dryRun }) => ({ dryRun, events: 1 }),
+  useWal: async () => ({ ended: { slot: 'millrace_relay', reason: 'it is gone', since: new Date(1000) } }),
   relaying: async () => [],
 };
