@@ -13,6 +13,9 @@ import { judge, pageOf, type SeenRow, useWal } from '../../support/wal.ts';
 
 const timeoutMs = 60_000;
 
+/** PROMOTIONS=10 for the long run. */
+const promotions = Number(process.env.PROMOTIONS ?? 3);
+
 describe('WAL source over a promotion of PostgreSQL', function () {
   this.timeout(180_000);
   const closings: (() => Promise<void>)[] = [];
@@ -137,7 +140,7 @@ describe('WAL source over a promotion of PostgreSQL', function () {
         { timeoutMs },
       );
 
-    for (let round = 1; round <= 10; round++) {
+    for (let round = 1; round <= promotions; round++) {
       await readsLog();
       const [one, other] = [`one-${round}`, `other-${round}`];
       await wal.append([one, 1], [other, 1]);
