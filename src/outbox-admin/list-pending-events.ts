@@ -27,6 +27,7 @@ const statement = (shard: Shard) => ({
     where ($5::text is null or aggregate_type = $5 and aggregate_id = $6)
       and ($7::text is null or event_type = $7)
       and not exists (select from outbox_failed where outbox_id = outbox.id)
+      and not exists (select from outbox_dropped where outbox_id = outbox.id)
       ${inShard(shard)}
     order by id
     limit $8`,
