@@ -59,14 +59,17 @@ const doneStatement = {
     update journal_timeline
     set searches_done = searches_done + 1, records_unreadable = $2,
         next_search_at = noticed_at + $3::bigint * interval '1 millisecond'
-    where id = $1`,
+    where id = $1 and searches_done = $4`,
 };
 
-/** `nextAfterMs` counts from when the timeline was noticed; null when this was the last search. */
+/**
+ * `nextAfterMs` counts from when the timeline was noticed; null when this was the last search. A search that two processes
+ * have done, because one of them took too long to keep its lease, counts once: no later one may be left out for it.
+ */
 export const finishSearch = async (
   db: SqlRunner,
-  id: number,
+  { id, searchesDone }: DueSearch,
   { unreadable, nextAfterMs }: { unreadable: number; nextAfterMs: number | null },
 ): Promise<void> => {
-  await db.execute(doneStatement, [id, unreadable, nextAfterMs]);
+  await db.execute(doneStatement, [id, unreadable, nextAfterMs, searchesDone]);
 };

@@ -11,6 +11,8 @@ export const ghostWatchLease = 'outbox-ghost-watch';
 
 export interface GhostWatchSettings {
   readonly intervalMs: number;
+  /** Longer than brokers that are slow take to say what there is to read; it is renewed only between two reads. */
+  readonly leaseMs: number;
   /** How far clocks may differ, and how old the time of a record may be when Kafka gets it. */
   readonly marginMs: number;
   /** When to search, counted from the notice: a relay that still reads from the old server may publish more. */
@@ -19,6 +21,7 @@ export interface GhostWatchSettings {
 
 export const ghostWatchSettings: GhostWatchSettings = {
   intervalMs: 5000,
+  leaseMs: 60_000,
   marginMs: 10 * 60_000,
   searchesAfterMs: [0, 60_000, 300_000],
 };
@@ -41,8 +44,8 @@ const forgetIntervalMs = 60_000;
  */
 export const startGhostWatch = (options: GhostWatchOptions): { stop(): Promise<void> } => {
   const { database, holder, log, settings = ghostWatchSettings } = options;
-  const { intervalMs, searchesAfterMs } = settings;
-  const request = { name: ghostWatchLease, holder, holdMs: 3 * intervalMs };
+  const { intervalMs, leaseMs, searchesAfterMs } = settings;
+  const request = { name: ghostWatchLease, holder, holdMs: leaseMs };
   const wakeSignal = createWakeSignal();
   const ending = new AbortController();
   const told = new Set<number>();
@@ -80,7 +83,7 @@ export const startGhostWatch = (options: GhostWatchOptions): { stop(): Promise<v
     isInTrouble = false;
     await forgetReturned(database);
     const nextAfterMs = searchesAfterMs[due.searchesDone + 1] ?? null;
-    await finishSearch(database, due.id, { unreadable: report.unreadable, nextAfterMs });
+    await finishSearch(database, due, { unreadable: report.unreadable, nextAfterMs });
     tellSearch(log, report, await countGhosts(database));
   };
 
@@ -135,7 +138,7 @@ const tellSearch = (log: Logger, { records, unreadable, found }: SearchReport, o
       details,
       `Kafka has ${found} events that the journal does not have: they were published and then lost in a failover or a restore. ${ghostRemedy}`,
     );
-  else log.warn(details, `${records} records were looked up in the journal; no other event is missing there`);
+  else log.info(details, `${records} records were looked up in the journal; no other event is missing there`);
   if (unreadable > 0)
     log.warn(
       details,

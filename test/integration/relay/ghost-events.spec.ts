@@ -7,6 +7,7 @@ import { appendEvents } from '../../../src/journal/append-events.ts';
 import { type SealedEvent, sealEvent } from '../../../src/journal/seal-event.ts';
 import { createWriterSchemas, storeWriterSchemas } from '../../../src/journal/writer-schemas.ts';
 import type { Database } from '../../../src/postgres/database.ts';
+import { findDueSearch, finishSearch, seeTimeline } from '../../../src/relay/ghosts/journal-timeline.ts';
 import { type SearchPorts, searchTopics } from '../../../src/relay/ghosts/search-topics.ts';
 import { type GhostWatchOptions, startGhostWatch } from '../../../src/relay/ghosts/watch-ghosts.ts';
 import { readOutboxFigures } from '../../../src/relay/outbox-figures.ts';
@@ -85,7 +86,7 @@ describe('events that Kafka has and the journal has not', function () {
       [seenAgoMs],
     );
   };
-  const settings = { intervalMs: 100, marginMs: 1000, searchesAfterMs: [0, 500] };
+  const settings = { intervalMs: 100, leaseMs: 60_000, marginMs: 1000, searchesAfterMs: [0, 500] };
   const watchAs = (holder: string, parts: Partial<GhostWatchOptions> = {}): LogLine[] => {
     const { log, lines } = recordingLog();
     watches.push(startGhostWatch({ ...ports, holder, settings, log, ...parts }));
@@ -218,6 +219,17 @@ describe('events that Kafka has and the journal has not', function () {
     watchAs('b');
     await searchIsComplete();
     expect(idsOf(await openGhosts())).to.include(lost.eventId);
+  });
+
+  it('are looked for as often as intended when two processes happen to do the same search', async () => {
+    await comeFromElsewhere();
+    await seeTimeline(db, settings);
+    const due = await findDueSearch(db);
+    if (!due) throw new Error('A search is due');
+    const outcome = { unreadable: 0, nextAfterMs: 3_600_000 };
+    await finishSearch(db, due, outcome);
+    await finishSearch(db, due, outcome);
+    expect((await admin.status()).ghosts.search).to.include({ done: 1 });
   });
 
   it('are none any more when a stream has derived them again', async () => {
