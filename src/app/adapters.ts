@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import type { Logger } from 'pino';
 import type { Config } from '../config/settings.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
+import { countReachableBrokers } from '../kafka/count-reachable-brokers.ts';
 import { createKafka, type KafkaClient } from '../kafka/create-kafka.ts';
 import { type Database, openDatabase } from '../postgres/database.ts';
 import { connectSchemaRegistry, type SchemaRegistry } from '../registry/schema-registry.ts';
@@ -12,6 +13,8 @@ import { serviceName } from './service-name.ts';
 export interface Adapters {
   readonly database: Database;
   readonly kafka: KafkaClient;
+  /** How many brokers answer this process at the moment. */
+  readonly countReachableBrokers: () => Promise<number>;
   readonly registry: SchemaRegistry;
   /** Names this process among others of its kind. */
   readonly processName: string;
@@ -30,21 +33,19 @@ export const openJournal = (config: Config, databaseUrl: string, log: Logger): D
       log.debug({ err: error }, 'An idle database connection broke; the pool opens another'),
   });
 
-export const openAdapters = (config: Config, endpoints: Endpoints, log: Logger): Adapters => ({
-  database: openJournal(config, endpoints.databaseUrl, log),
-  kafka: createKafka({
-    brokers: endpoints.kafkaBrokers,
-    clientId: serviceName,
-    connectTimeoutMs: config.kafka.connectTimeoutMs,
-    requestTimeoutMs: config.kafka.requestTimeoutMs,
-    retriesMax: config.kafka.retriesMax,
-    retryDelayMs: config.kafka.retryDelayMs,
-    log,
-  }),
-  registry: connectSchemaRegistry({
-    url: endpoints.schemaRegistryUrl,
-    requestTimeoutMs: config.registry.requestTimeoutMs,
-    compatibility: config.registry.compatibility,
-  }),
-  processName: `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`,
-});
+export const openAdapters = (config: Config, endpoints: Endpoints, log: Logger): Adapters => {
+  const { connectTimeoutMs, requestTimeoutMs, retriesMax, retryDelayMs } = config.kafka;
+  const retrying = { connectTimeoutMs, requestTimeoutMs, retriesMax, retryDelayMs };
+  const kafkaOptions = { brokers: endpoints.kafkaBrokers, clientId: serviceName, ...retrying, log };
+  return {
+    database: openJournal(config, endpoints.databaseUrl, log),
+    kafka: createKafka(kafkaOptions),
+    countReachableBrokers: () => countReachableBrokers(kafkaOptions),
+    registry: connectSchemaRegistry({
+      url: endpoints.schemaRegistryUrl,
+      requestTimeoutMs: config.registry.requestTimeoutMs,
+      compatibility: config.registry.compatibility,
+    }),
+    processName: `${hostname()}/${process.pid}/${randomUUID().slice(0, 8)}`,
+  };
+};

@@ -8,11 +8,13 @@ import { createRecordProducer } from '../kafka/record-producer.ts';
 import type { RelayMetrics } from '../metrics/relay-metrics.ts';
 import { OperatorError } from '../operator-error.ts';
 import { listenTo } from '../postgres/listen.ts';
+import { createBrokerReach } from '../relay/broker-reach.ts';
 import { type BreakerChange, CircuitBreaker } from '../relay/circuit-breaker.ts';
 import { createCloudEventHeaders } from '../relay/cloud-event-headers.ts';
 import { createCursorSource } from '../relay/cursor-source.ts';
 import { createDeadLetterNet } from '../relay/dead-letters.ts';
 import type { Relay } from '../relay/loop.ts';
+import { processClock } from '../relay/monotonic-clock.ts';
 import { reconsiderNotice } from '../relay/pause.ts';
 import { startCursorPruning } from '../relay/prune-cursors.ts';
 import type { PublishPorts } from '../relay/publish-page.ts';
@@ -82,8 +84,16 @@ export const startRelayRole = async (options: RelayRoleOptions): Promise<Relay> 
     const relay = startRelay({ ...common, ...source, publishing: ports, shard, wakeSignal, onLeaseLost });
     return { wake: relay.wake, stop: () => relay.stop().finally(() => producer.close()) };
   };
-  const { leaseMs } = config.relay;
-  const main = startShardKeeper({ database, holder, leaseMs, startShard, observer, log });
+  const { leaseMs, handOverAfterMs } = config.relay;
+  const brokers = createBrokerReach({
+    breaker: publishing.breaker,
+    countReachable: adapters.countReachableBrokers,
+    handOverAfterMs,
+    control,
+    clock: processClock,
+    log,
+  });
+  const main = startShardKeeper({ database, holder, leaseMs, startShard, brokers, observer, log });
 
   const pruning = startCursorPruning({ database, settings: config.relay, holder, log });
 
@@ -181,7 +191,7 @@ const createBreaker = ({ relay }: Config, condition: ConditionReport, log: Logge
       openMs: relay.breakerOpenMs,
       trialCalls: relay.breakerTrialCalls,
     },
-    clock: Date.now,
+    clock: processClock.now,
     onChange: (change) => {
       tellCircuit(log, change);
       condition.circuitChanged(change.to);

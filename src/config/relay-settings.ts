@@ -142,6 +142,14 @@ export const relaySettings = {
     max: 100,
     describes: 'Sends that must succeed before the circuit closes',
   }),
+  handOverAfterMs: integer({
+    variable: 'RELAY_HAND_OVER_AFTER_MS',
+    fallback: 20_000,
+    min: 100,
+    max: 3_600_000,
+    describes:
+      'Time in which no send succeeds after which a relay gives its leases to one that reaches more brokers',
+  }),
   stallAfterMs: integer({
     variable: 'RELAY_STALL_AFTER_MS',
     fallback: 5000,

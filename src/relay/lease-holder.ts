@@ -52,11 +52,10 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
     if (isLost) onLost?.(why);
   };
 
-  /** Nobody should take this process for the one that has it; the others need not wait for it to run out. */
   const giveBack = async (): Promise<void> => {
-    if (!lease) return;
     await releaseLease(database, request);
-    await letRelaysReconsider(database);
+    // One that sits out gives it to a relay that is waiting for it.
+    if (control.isSittingOut) await letRelaysReconsider(database);
   };
 
   const ask = async (): Promise<Lease | undefined> => {
@@ -84,7 +83,7 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
     },
     hold: async () => {
       if (control.isSittingOut) {
-        await giveBack();
+        if (lease) await giveBack();
         drop({ isPaused: false, isSittingOut: true });
         return undefined;
       }
@@ -95,7 +94,7 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
     doubt: renewal.doubt,
     release: async () => {
       renewal.end();
-      await releaseLease(database, request);
+      await giveBack();
       observer?.leaseChanged(request.name, false);
     },
   };

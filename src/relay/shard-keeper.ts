@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
+import type { BrokerReach } from './broker-reach.ts';
 import { fairShare, type ShareAnswer } from './fair-share.ts';
 import { leaveLiveRelays, type RelayCrowd, standAside, tellThatRelayLives } from './live-relays.ts';
 import { type Relay, startLoop } from './loop.ts';
@@ -13,6 +14,8 @@ export interface ShardKeeperOptions {
   readonly leaseMs: number;
   /** Starts relaying a shard; `onLost` is to be called when its lease has gone. */
   readonly startShard: (shard: Shard, onLost: () => void) => Promise<Relay>;
+  /** How this process fares with the brokers; without it, it always takes part. */
+  readonly brokers?: BrokerReach;
   readonly observer?: RelayObserver;
   readonly log: Logger;
 }
@@ -22,14 +25,31 @@ export const shardKeeping = 'shards';
 
 /** Runs the relays of as many shards as are this process's share, while processes come and go and the number changes. */
 export const startShardKeeper = (options: ShardKeeperOptions): Relay => {
-  const { database, holder, leaseMs, observer, log } = options;
+  const { database, holder, leaseMs, brokers, observer, log } = options;
   const wakeSignal = createWakeSignal();
   const shards = createRunningShards(options, wakeSignal.signal);
+  /** Whether this process leaves its share to the others. */
+  const sitsOut = ({ holders, othersFail, othersReach }: RelayCrowd): boolean => {
+    if (!brokers) return false;
+    const isHolder = Object.values(holders).includes(holder);
+    const { sitsOut: satOut } = brokers.word;
+    const looked = brokers.consider({ isHolder, areFailing: othersFail, reachedMost: othersReach });
+    const { sitsOut: isOut } = brokers.word;
+    // The others are to hear what is new now, and not a third of a lease later.
+    if (isOut !== satOut) wakeSignal.signal();
+    void looked.then((isNews) => isNews && wakeSignal.signal());
+    return isOut;
+  };
   const loop = startLoop({
     wakeSignal,
     log,
     step: async () => {
-      const crowd = await tellThatRelayLives(database, { name: holder, aliveMs: leaseMs });
+      const told = brokers && { brokers: brokers.word };
+      const crowd = await tellThatRelayLives(database, { name: holder, aliveMs: leaseMs, ...told });
+      if (sitsOut(crowd)) {
+        shards.stopRunning();
+        return leaseMs / 3;
+      }
       if (shards.divideInto(crowd.shards))
         log.info({ shards: crowd.shards }, 'The number of shards in force');
       const { take, giveBack } = shareOf(crowd, holder, shards.numbers());
@@ -115,6 +135,7 @@ const createRunningShards = ({ startShard, log }: ShardKeeperOptions, onLost: ()
       running.set(number, await startShard({ number, of: count }, onLost));
     },
     stop,
+    stopRunning,
     stopAll: async (): Promise<void> => {
       stopRunning();
       await Promise.all(stopping);
