@@ -57,7 +57,7 @@ const withSharedHeaders = (headers: HeaderCount): RecordInParts =>
   headers === 5 ? { ...own(), sharedHeaders, headers: { ce_id: randomUUID() } } : inFull(headers);
 
 const openOurs: Contender['open'] = async (kafka) => {
-  const producer = createRecordProducer(kafka, { inFlightMax: 5, requestTimeoutMs });
+  const producer = createRecordProducer(kafka, { inFlightMax: 5, produceTimeoutMs: requestTimeoutMs });
   return {
     send: (topic, records) => producer.send(new Map([[topic, records]])),
     close: () => producer.close(),

@@ -65,7 +65,7 @@ const fill = async (kafka: Kafka, registry: SchemaRegistry): Promise<void> => {
     const value = frame(schemaId, schema.type.toBuffer(envelope));
     return { key: productId, value, sharedHeaders, headers: { ce_id: id } };
   };
-  const producer = createRecordProducer(kafka, { inFlightMax: 5, requestTimeoutMs });
+  const producer = createRecordProducer(kafka, { inFlightMax: 5, produceTimeoutMs: requestTimeoutMs });
   for (let sent = 0; sent < recordsTotal; sent += pageSize) {
     const topic = topics[(sent / pageSize) % topics.length] as string;
     await producer.send(new Map([[topic, Array.from({ length: pageSize }, like)]]));

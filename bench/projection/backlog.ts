@@ -36,7 +36,7 @@ const sharedHeaders = encodeHeaders({
 export const fillTopics = async (kafka: Kafka, registry: SchemaRegistry, events: number): Promise<Totals> => {
   const registered = await registerSchemas(registry);
   const ids = new Map(registered.map(({ fullName, schemaId }) => [fullName, schemaId]));
-  const producer = createRecordProducer(kafka, { inFlightMax: 5, requestTimeoutMs });
+  const producer = createRecordProducer(kafka, { inFlightMax: 5, produceTimeoutMs: requestTimeoutMs });
   const random = createRandom(1);
   const totals: Totals = { records: 0, likes: 0, sales: 0, views: 0 };
   // As if they had happened at a thousand a second until now.

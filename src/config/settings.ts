@@ -123,6 +123,14 @@ export const settings = {
       max: 300_000,
       describes: 'Time one request to a broker may take',
     }),
+    // Longer than a cluster takes by default to find out that a broker is gone and to choose new leaders (9 s).
+    produceTimeoutMs: integer({
+      variable: 'KAFKA_PRODUCE_TIMEOUT_MS',
+      fallback: 12_000,
+      min: 1000,
+      max: 300_000,
+      describes: 'Time a leader has to store a batch; after that the brokers are asked who leads now',
+    }),
     // At least once: kafkajs refuses every record of a producer that is to be idempotent and may not try again.
     retriesMax: integer({
       variable: 'KAFKA_RETRIES_MAX',

@@ -1,7 +1,9 @@
 import { Kafka, logLevel } from 'kafkajs';
-// Not part of kafkajs's public face; needed for the one repair below.
+// Not part of kafkajs's public face; needed for the repairs below.
+import Broker from 'kafkajs/src/broker/index.js';
 import RequestQueue from 'kafkajs/src/network/requestQueue/index.js';
 import type { Logger } from 'pino';
+import { type BrokerConnections, cutUnlessAnswered } from './cut-hanging-broker.ts';
 
 /** A handle on the cluster; only this folder looks inside. */
 export type KafkaClient = Kafka;
@@ -17,7 +19,7 @@ export interface KafkaOptions {
 }
 
 export const createKafka = (options: KafkaOptions): Kafka => {
-  stopIdleRequestQueuesFromSpinning();
+  repairKafkajs();
   return new Kafka({
     brokers: [...options.brokers],
     clientId: options.clientId,
@@ -54,18 +56,40 @@ interface RequestQueueInternals {
   scheduleCheckPendingRequests(): void;
 }
 
-let repaired = false;
+interface BrokerInternals extends BrokerConnections {
+  readonly connectionPool: BrokerConnections['connectionPool'] & { readonly connectionTimeout: number };
+  connect(): Promise<void>;
+}
+
+let isRepaired = false;
+
+const repairKafkajs = (): void => {
+  if (isRepaired) return;
+  isRepaired = true;
+  stopIdleRequestQueuesFromSpinning();
+  takeHangingBrokersForUnreachable();
+};
 
 /**
  * A queue with nothing pending re-arms a timer with a negative delay for ever (tulios/kafkajs#1751): 4 to 5 % of a core
  * per process and a TimeoutNegativeWarning on Node 24. With nothing pending there is nothing to check.
  */
 const stopIdleRequestQueuesFromSpinning = (): void => {
-  if (repaired) return;
-  repaired = true;
   const prototype = RequestQueue.prototype as RequestQueueInternals;
   const schedule = prototype.scheduleCheckPendingRequests;
   prototype.scheduleCheckPendingRequests = function (this: RequestQueueInternals) {
     if (this.pending.length > 0) schedule.call(this);
+  };
+};
+
+/**
+ * A broker that hangs takes a connection and does not say which requests it knows. kafkajs waits for that as for any answer
+ * and then takes the broker for connected, instead of trying another one from the list.
+ */
+const takeHangingBrokersForUnreachable = (): void => {
+  const prototype = Broker.prototype as BrokerInternals;
+  const connect = prototype.connect;
+  prototype.connect = function (this: BrokerInternals) {
+    return cutUnlessAnswered(this, this.connectionPool.connectionTimeout, connect.call(this));
   };
 };

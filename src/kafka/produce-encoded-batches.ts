@@ -3,6 +3,7 @@ import Broker from 'kafkajs/src/broker/index.js';
 import Encoder from 'kafkajs/src/protocol/encoder.js';
 import errors from 'kafkajs/src/protocol/error.js';
 import Produce from 'kafkajs/src/protocol/requests/produce/index.js';
+import { type BrokerConnections, cutConnections, cutUnlessAnswered } from './cut-hanging-broker.ts';
 import { type Carrier, EncodedBatch } from './encoded-batch.ts';
 import { isRecordsFault } from './publish-error.ts';
 
@@ -38,10 +39,9 @@ interface ProtocolRequest {
   };
 }
 
-interface BrokerInternals {
-  readonly connectionPool: {
+interface BrokerInternals extends BrokerConnections {
+  readonly connectionPool: BrokerConnections['connectionPool'] & {
     send(request: ProtocolRequest): Promise<unknown>;
-    readonly pool: readonly { readonly socket?: { destroy(error: Error): void } }[];
   };
   lookupRequest(apiKey: number, definition: unknown): (call: ProduceCall) => ProtocolRequest;
   produce(call: ProduceCall): Promise<unknown>;
@@ -49,6 +49,8 @@ interface BrokerInternals {
 }
 
 const produceApiKey = 0;
+/** A leader that works answers in time that it could not store a batch in time. */
+const answerMarginMs = 1000;
 
 let isExtended = false;
 
@@ -74,7 +76,7 @@ const produceEncoded = async (broker: BrokerInternals, call: ProduceCall): Promi
   const batches = batchesOf(call);
   const carrier = carrierOf(broker);
   try {
-    return await broker.connectionPool.send({
+    const answered = broker.connectionPool.send({
       request: { ...request, encode: async () => encodeCall(call, carrier) },
       response: {
         decode: response.decode,
@@ -84,6 +86,7 @@ const produceEncoded = async (broker: BrokerInternals, call: ProduceCall): Promi
         },
       },
     });
+    return await cutUnlessAnswered(broker, call.timeout + answerMarginMs, answered);
   } catch (error) {
     // As kafkajs does for every request: the next attempt is to connect anew.
     if (error instanceof Error && error.name === 'KafkaJSConnectionClosedError') await broker.disconnect();
@@ -91,11 +94,8 @@ const produceEncoded = async (broker: BrokerInternals, call: ProduceCall): Promi
   }
 };
 
-/** With an error kafkajs notices, drops what waits in its queue, and ends the connection. */
-const carrierOf = ({ connectionPool }: BrokerInternals): Carrier => ({
-  cut: () => {
-    for (const { socket } of connectionPool.pool) socket?.destroy(new Error('The producer was given up'));
-  },
+const carrierOf = (broker: BrokerInternals): Carrier => ({
+  cut: () => cutConnections(broker, 'The producer was given up'),
 });
 
 const batchesOf = ({ topicData }: ProduceCall): ReadonlyMap<string, EncodedBatch> =>

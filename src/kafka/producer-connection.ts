@@ -7,7 +7,8 @@ import { PublishError } from './publish-error.ts';
 export interface ConnectionOptions {
   /** Requests that kafkajs may have under way; an idempotent producer never has more than one for a broker. */
   readonly inFlightMax: number;
-  readonly requestTimeoutMs: number;
+  /** Time the leader has to have a batch stored by all who must, and to answer. */
+  readonly produceTimeoutMs: number;
 }
 
 /** Time that answers under way have when a send has failed, and kafkajs has to end its connections. */
@@ -76,7 +77,7 @@ export class ProducerConnection {
     this.#round = round;
     const answered = producer.sendBatch({
       acks: -1,
-      timeout: this.#options.requestTimeoutMs,
+      timeout: this.#options.produceTimeoutMs,
       compression: CompressionTypes.None,
       topicMessages: topics.map((topic) => ({
         topic,

@@ -108,9 +108,12 @@ export class SendQueue {
     const rounds = this.#plan(sending);
     for (const [index, round] of rounds.entries()) {
       await Promise.all([connection.send(round), encodeAhead(rounds[index + 1])]);
-      // kafkajs forgets a partition whose leader moved, between two attempts, to a broker that had answered already.
-      const forgotten = round.find(({ state }) => state.kind !== 'acknowledged');
-      if (forgotten) throw unanswered(forgotten);
+      // kafkajs forgets a partition whose leader moved, between two attempts, to a broker that had answered already. With the
+      // same producer the new leader knows what the old one had passed on to it.
+      const forgotten = unansweredOf(round);
+      if (forgotten.length > 0) await connection.send(forgotten);
+      const [stillForgotten] = unansweredOf(round);
+      if (stillForgotten) throw unanswered(stillForgotten);
       for (const batch of round) batch.release();
     }
   }
@@ -205,6 +208,8 @@ const unacknowledgedOf = ({ rounds = [] }: Sending): readonly UnacknowledgedReco
           ],
     ),
   );
+
+const unansweredOf = (round: Round): Round => round.filter(({ state }) => state.kind !== 'acknowledged');
 
 const unanswered = ({ topic, partition }: EncodedBatch): PublishError =>
   new PublishError('BROKER_UNAVAILABLE', {

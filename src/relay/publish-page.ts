@@ -2,7 +2,6 @@ import { isBrokerTrouble, PublishError, type TopicRefusal } from '../kafka/publi
 import type { OutgoingRecord, PreparedSend, RecordProducer } from '../kafka/record-producer.ts';
 import type { CircuitBreaker } from './circuit-breaker.ts';
 import { type EncodedPage, type EncodePorts, encodePage } from './encode-page.ts';
-import type { Withheld } from './find-withheld.ts';
 import { aggregateKey, type FailedRow, type OutboxRow } from './outbox-source.ts';
 import { refusalText } from './refusal.ts';
 import type { RelayObserver } from './relay-observer.ts';
@@ -18,6 +17,11 @@ export interface PageOutcome {
   /** Rows from the beginning of the page that have their answer: in Kafka, or among the failed. */
   readonly settledCount: number;
   readonly failed: readonly FailedRow[];
+  /**
+   * Ids of events of the rest that are in Kafka all the same: whoever sends the rest again leaves them out. Not of rows: a
+   * server that was promoted gives those to others.
+   */
+  readonly arrived?: ReadonlySet<string>;
   /** Why the rest was not tried, when there is a rest. */
   readonly stopped?: { readonly because: 'circuit-open' | 'broker-trouble'; readonly cause?: Error };
 }
@@ -43,8 +47,8 @@ export const preparePage = async (ports: PublishPorts, rows: readonly OutboxRow[
 export const publishPage = async (
   ports: PublishPorts,
   rows: readonly OutboxRow[],
-  heldBefore: ReadonlySet<string>,
-): Promise<PageOutcome> => publishPrepared(ports, await preparePage(ports, rows), heldBefore);
+  held: ReadonlySet<string>,
+): Promise<PageOutcome> => publishPrepared(ports, await preparePage(ports, rows), { held });
 
 /**
  * Publishes a page in order. The rows of a topic that takes nothing fail together. A batch that fails on a record is split
@@ -54,9 +58,18 @@ export const publishPage = async (
 export const publishPrepared = (
   ports: PublishPorts,
   page: PreparedPage,
-  heldBefore: ReadonlySet<string>,
-  dropped: ReadonlySet<number> = new Set(),
-): Promise<PageOutcome> => new Publication(ports, page, { held: heldBefore, dropped }).publish();
+  before: PageKnowledge,
+): Promise<PageOutcome> => new Publication(ports, page, before).publish();
+
+/** What is known of a page's rows before it is sent. */
+export interface PageKnowledge {
+  /** Aggregates that have a failed row already. */
+  readonly held: ReadonlySet<string>;
+  /** Ids of rows that an operator dropped. */
+  readonly dropped?: ReadonlySet<number>;
+  /** Ids of events that an earlier try of the page, by this process, has brought to Kafka. */
+  readonly arrived?: ReadonlySet<string>;
+}
 
 type Stop = PageOutcome & { readonly stopped: object };
 
@@ -72,11 +85,14 @@ class Publication {
   /** The brokers have taken a record of the page, or have said what they have against one: they are at work. */
   #areBrokersAtWork = false;
 
-  constructor(ports: PublishPorts, page: PreparedPage, { held, dropped }: Withheld) {
+  constructor(ports: PublishPorts, page: PreparedPage, { held, dropped, arrived }: PageKnowledge) {
     this.#ports = ports;
     this.#page = page;
     this.#held = new Set(held);
-    this.#arrived = placesOf(page.rows, dropped);
+    this.#arrived = new Set([
+      ...placesOf(page.rows, dropped, ({ id }) => id),
+      ...placesOf(page.rows, arrived, ({ eventId }) => eventId),
+    ]);
   }
 
   async publish(): Promise<PageOutcome> {
@@ -94,14 +110,18 @@ class Publication {
     };
     const stop = (stopped: NonNullable<PageOutcome['stopped']>): Stop => {
       unlearn();
-      return { settledCount: start, failed: inPageOrder(this.#failed), stopped };
+      const arrived = new Set(
+        Array.from(this.#arrived, (place) => (this.#page.rows[place] as OutboxRow).eventId),
+      );
+      return { settledCount: start, failed: inPageOrder(this.#failed), arrived, stopped };
     };
     const ready: number[] = [];
     for (let place = start; place < end; place++) if (this.#isSendable(place)) ready.push(place);
     if (ready.length === 0) return undefined;
     const result = await this.#send(ready);
     if (result.kind === 'sent') return undefined;
-    if (result.kind === 'stopped') return stop(result);
+    if (result.kind === 'stopped')
+      return stop({ because: result.because, ...(result.cause && { cause: result.cause }) });
     if (this.#noteRefused(result.refusedTopics)) {
       unlearn();
       return this.#slice(start, end);
@@ -149,7 +169,8 @@ class Publication {
     const isWhole = places.length === rows.length;
     const sending = (isWhole && whole) || prepareSending(this.#ports, this.#page, places);
     const result = await send(this.#ports, this.#page, sending);
-    if (result.kind === 'refused') for (const place of result.acknowledged) this.#arrived.add(place);
+    // Of a partition these are the first ones, since one batch of it goes after the other: nothing overtakes.
+    if (result.kind !== 'sent') for (const place of result.acknowledged) this.#arrived.add(place);
     this.#areBrokersAtWork ||= isJudgement(result);
     return result;
   }
@@ -195,8 +216,12 @@ const chooseWitnesses = (rows: readonly OutboxRow[], places: readonly number[]):
   return Array.from({ length: count }, (_, index) => candidates[Math.round(index * stride)] as number);
 };
 
-const placesOf = (rows: readonly OutboxRow[], ids: ReadonlySet<number>): Set<number> =>
-  new Set(ids.size === 0 ? [] : [...rows.keys()].filter((place) => ids.has((rows[place] as OutboxRow).id)));
+const placesOf = <Id>(
+  rows: readonly OutboxRow[],
+  ids: ReadonlySet<Id> | undefined,
+  idOf: (row: OutboxRow) => Id,
+): readonly number[] =>
+  ids && ids.size > 0 ? [...rows.keys()].filter((place) => ids.has(idOf(rows[place] as OutboxRow))) : [];
 
 /** Halves report in their own time; whoever stores the rows wants them as they were. */
 const inPageOrder = (failed: ReadonlyMap<number, FailedRow>): readonly FailedRow[] =>
@@ -235,7 +260,12 @@ type SendResult =
       /** Nobody can say whose fault it is. */
       readonly isUnknown: boolean;
     }
-  | { readonly kind: 'stopped'; readonly because: 'circuit-open' | 'broker-trouble'; readonly cause?: Error };
+  | {
+      readonly kind: 'stopped';
+      readonly because: 'circuit-open' | 'broker-trouble';
+      readonly cause?: Error;
+      readonly acknowledged: ReadonlySet<number>;
+    };
 
 const isJudgement = (result: SendResult): boolean =>
   result.kind === 'sent' ||
@@ -247,7 +277,7 @@ const send = async (
   { places, prepared }: Sending,
 ): Promise<SendResult> => {
   const { breaker, publishTimeoutMs, observer } = ports;
-  if (!breaker.permits()) return { kind: 'stopped', because: 'circuit-open' };
+  if (!breaker.permits()) return { kind: 'stopped', because: 'circuit-open', acknowledged: new Set() };
   const tell = (isIn: (place: number) => boolean): void => {
     for (const [topic, ofTopic] of places)
       observer?.published(
@@ -262,19 +292,19 @@ const send = async (
     return { kind: 'sent' };
   } catch (error) {
     const cause = error as Error;
+    const acknowledged = acknowledgedOf(places, cause);
+    tell((place) => acknowledged.has(place));
     if (isBrokerTrouble(cause)) {
       breaker.failed();
-      return { kind: 'stopped', because: 'broker-trouble', cause };
+      return { kind: 'stopped', because: 'broker-trouble', cause, acknowledged };
     }
     if (cause instanceof PublishError && cause.retriable) {
       // Sequence numbers that no longer match: a new producer heals that, and neither broker nor record is to blame.
       breaker.succeeded();
-      return { kind: 'stopped', because: 'broker-trouble', cause };
+      return { kind: 'stopped', because: 'broker-trouble', cause, acknowledged };
     }
     // The broker is well: it has looked at the records and does not want them.
     breaker.succeeded();
-    const acknowledged = acknowledgedOf(places, cause);
-    tell((place) => acknowledged.has(place));
     const known = cause instanceof PublishError ? cause : undefined;
     return {
       kind: 'refused',

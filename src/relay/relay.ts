@@ -98,19 +98,17 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
   const readyPages = createReadyPages(options, suspicion);
   /** Of the page before: false when it was not ours any more. */
   let settling: Promise<boolean> = Promise.resolve(true);
+  const arrivals = createArrivals();
 
   const publish = async (ready: ReadyPage, lease: Lease): Promise<PageOutcome> => {
     const { page, held, dropped } = ready;
-    const publishingPage = suspicion.watch(page.rows, lease, async () =>
-      publishPrepared(
-        publishing,
-        ready.prepared ?? (await preparePage(publishing, page.rows)),
-        held,
-        dropped,
-      ),
-    );
+    const publishingPage = suspicion.watch(page.rows, lease, async () => {
+      const prepared = ready.prepared ?? (await preparePage(publishing, page.rows));
+      return publishPrepared(publishing, prepared, { held, dropped, arrived: arrivals.of(lease) });
+    });
     const [outcome] = await Promise.allSettled([publishingPage, readyPages.readAhead(page)]);
     if (outcome.status === 'rejected') throw outcome.reason;
+    arrivals.note(lease, outcome.value);
     return outcome.value;
   };
 
@@ -184,6 +182,21 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
       await settling.catch((error: Error) =>
         log.warn({ err: error }, 'The last page could not be settled; the next relay publishes it again'),
       );
+    },
+  };
+};
+
+/** What a page that was stopped by the brokers has brought to Kafka all the same; its next try leaves that out. */
+const createArrivals = () => {
+  const none: ReadonlySet<string> = new Set();
+  let token: number | undefined;
+  let arrived = none;
+  return {
+    /** Under another lease, somebody may want it published again. */
+    of: (lease: Lease): ReadonlySet<string> => (lease.token === token ? arrived : none),
+    note: (lease: Lease, outcome: PageOutcome): void => {
+      ({ token } = lease);
+      arrived = outcome.arrived ?? none;
     },
   };
 };

@@ -9,8 +9,8 @@ import type { OutboxRow } from '../../src/relay/outbox-source.ts';
 import { received } from './memory-broker.ts';
 import { eventOf } from './write-aggregates.ts';
 
-/** What a broker has against a record. */
-export type Objection = Exclude<PublishErrorCode, 'BROKER_UNAVAILABLE'>;
+/** What a broker has against a record, or that the leader of its partition is not there. */
+export type Objection = PublishErrorCode;
 
 const partitions = 3;
 const frameLength = 5;
@@ -56,12 +56,14 @@ export const createJudgingBroker = (rows: readonly OutboxRow[]) => {
       for (const { partition, positions } of byPartition(ofTopic)) {
         const batch = positions.map((position) => ofTopic[position] ?? '?');
         const objection = batch.map(moods.objection).find((found) => found !== undefined);
-        if (objection) failures.push({ topic, partition, positions, reason: objection, isRefused: true });
+        const isRefused = objection !== 'BROKER_UNAVAILABLE';
+        if (objection) failures.push({ topic, partition, positions, reason: objection, isRefused });
         else arrived.push(...batch);
         code ??= objection;
       }
     }
-    if (code) throw new PublishError(code, { retriable: false, unacknowledged: failures });
+    const retriable = code === 'BROKER_UNAVAILABLE';
+    if (code) throw new PublishError(code, { retriable, unacknowledged: failures });
   };
   const producer: RecordProducer = {
     send,

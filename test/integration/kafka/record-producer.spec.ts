@@ -35,7 +35,7 @@ describe('record producer', () => {
     });
 
   const produce = (options: Partial<RecordProducerOptions> = {}, kafka = connect()) => {
-    const producer = createRecordProducer(kafka, { inFlightMax: 5, requestTimeoutMs: 10_000, ...options });
+    const producer = createRecordProducer(kafka, { inFlightMax: 5, produceTimeoutMs: 10_000, ...options });
     workspace().closeAtEnd(() => producer.close());
     return producer;
   };

@@ -5,7 +5,7 @@ import { EncodedBatch } from '../../../src/kafka/encoded-batch.ts';
 import { isBrokerTrouble, PublishError } from '../../../src/kafka/publish-error.ts';
 import { createRecordProducer, type RecordProducer } from '../../../src/kafka/record-producer.ts';
 
-const options = { inFlightMax: 5, requestTimeoutMs: 1000 };
+const options = { inFlightMax: 5, produceTimeoutMs: 1000 };
 
 interface FakeCluster {
   partitions: number;

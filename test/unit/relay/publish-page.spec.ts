@@ -85,9 +85,9 @@ describe('publishing a page', () => {
     const [first, second] = [rows.slice(0, 2), rows.slice(2)];
     // As the relay does it: the second is encoded while the first is on its way, and learns afterwards who is held.
     const [ready, ahead] = [await preparePage(ports, first), await preparePage(ports, second)];
-    const before = await publishPrepared(ports, ready, new Set());
+    const before = await publishPrepared(ports, ready, { held: new Set() });
     expect(failedLabels(before)).to.deep.equal(['bad@1']);
-    const after = await publishPrepared(ports, ahead, new Set(['ProductView/bad']));
+    const after = await publishPrepared(ports, ahead, { held: new Set(['ProductView/bad']) });
     expect(failedLabels(after)).to.deep.equal(['bad@2', 'bad@3']);
     expect(triedLabels(after)).to.deep.equal([]);
     expect(broker.arrived).to.deep.equal(['good@1', 'good@2', 'good-stock@1']);
@@ -102,6 +102,19 @@ describe('publishing a page', () => {
     expect(outcome).to.deep.include({ settledCount: 0, failed: [] });
     expect(outcome.stopped?.because).to.equal('broker-trouble');
     expect(broker.sends).to.have.length(1);
+  });
+
+  it('sends only the rest again when one of the leaders was not there', async () => {
+    const { rows, broker, ports } = given(...numbered(30), ...numbered(30, '-stock'));
+    broker.moods.objection = (label) => (label === 'a1@1' ? 'BROKER_UNAVAILABLE' : undefined);
+    const first = await publishPrepared(ports, await preparePage(ports, rows), { held: new Set() });
+    expect(first).to.deep.include({ settledCount: 0, failed: [] });
+    expect(first.arrived?.size).to.equal(broker.arrived.length).and.to.be.within(1, 59);
+    broker.moods.objection = () => undefined;
+    const known = { held: new Set<string>(), arrived: first.arrived ?? new Set() };
+    const again = await publishPrepared(ports, await preparePage(ports, rows), known);
+    expect(again).to.include({ settledCount: 60 }).and.not.have.property('stopped');
+    expect(broker.arrived).to.have.members(rows.map(labelOf)).and.to.have.length(60);
   });
 
   describe('with a topic that takes nothing', () => {

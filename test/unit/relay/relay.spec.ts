@@ -5,6 +5,7 @@ import type { Relay } from '../../../src/relay/loop.ts';
 import { mainRelayLease } from '../../../src/relay/shard.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createHandClock } from '../../support/hand-clock.ts';
+import { createJudgingBroker, rowsOf as labelledRows } from '../../support/judging-broker.ts';
 import { brokerTrouble, createMemoryBroker } from '../../support/memory-broker.ts';
 import { createMemoryLeases } from '../../support/memory-leases.ts';
 import { createMemorySource, rowsOf, startMemoryRelay } from '../../support/memory-relay.ts';
@@ -93,6 +94,25 @@ describe('relay on ports in memory', () => {
     answered.resolve();
     await eventually(() => expect(sources.flatMap(({ settled }) => settled)).to.deep.equal(keys));
     expect(breaker.state).to.equal('closed');
+  });
+
+  it('does not send again what has arrived of a page that the brokers did not take as a whole', async () => {
+    const { clock, leases, breaker } = scene();
+    const { log } = recordingLog();
+    const rows = labelledRows('a@1', 'b@1', 'c@1', 'a@2', 'b@2', 'c@2');
+    const broker = createJudgingBroker(rows);
+    let failures = 2;
+    broker.moods.receive = () => {
+      broker.moods.objection = (label) =>
+        label.startsWith('b') && failures > 0 ? 'BROKER_UNAVAILABLE' : undefined;
+      failures--;
+    };
+    const source = createMemorySource(rows);
+    const { database } = leases;
+    const { producer } = broker;
+    running.push(startMemoryRelay({ database, source, producer, breaker, clock, holder: 'only', log }));
+    await eventually(() => expect(source.settled).to.have.length(rows.length));
+    expect(broker.arrived.toSorted()).to.deep.equal(['a@1', 'a@2', 'b@1', 'b@2', 'c@1', 'c@2']);
   });
 
   it('sends nothing while the circuit is open, and goes on after its time', async () => {
