@@ -17,7 +17,7 @@ const timeoutMs = 60_000;
 const promotions = Number(process.env.PROMOTIONS ?? 3);
 
 describe('WAL source over a promotion of PostgreSQL', function () {
-  this.timeout(180_000);
+  this.timeout(300_000);
   const closings: (() => Promise<void>)[] = [];
   after(async () => {
     for (const close of closings) await close();
