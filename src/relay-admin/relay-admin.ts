@@ -1,7 +1,7 @@
 import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database } from '../postgres/database.ts';
 import { countGhosts, dismissGhosts, type GhostList, listGhosts } from '../relay/ghosts/list-ghosts.ts';
-import { loadPause, type Pause, pauseRelay, resumeRelay } from '../relay/pause.ts';
+import { letRelaysReconsider, loadPause, type Pause, pauseRelay, resumeRelay } from '../relay/pause.ts';
 import { planReshard, type ReshardReport, reshard } from '../relay/reshard.ts';
 import { planResync, type ResyncPlan, resyncCursor } from '../relay/resync-cursor.ts';
 import type { StallSettings } from '../relay/stall/explain-stall.ts';
@@ -90,6 +90,7 @@ export const createRelayAdmin = (database: Database, settings: StallSettings): R
       const plan = await planResync(tx, fromId);
       if (!dryRun) {
         await resyncCursor(tx, fromId);
+        await letRelaysReconsider(tx);
         await writeAudit(tx, { who, action: 'relay.resync', target: { fromId, ...plan } });
       }
       return { dryRun, fromId, ...plan };

@@ -101,7 +101,8 @@ const divide = async (tx: SqlRunner, shards: number, cursor: OutboxCursor): Prom
 
 const logPositionStatement = {
   name: 'find-log-position',
-  text: 'select exists (select from outbox_wal_position) as found',
+  text: `
+    select exists (select from outbox_wal_position) or exists (select from relay_log_loss) as found`,
 };
 
 const requireNoLogPosition = async (tx: SqlRunner, shards: number): Promise<void> => {

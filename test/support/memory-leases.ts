@@ -51,7 +51,7 @@ export const createMemoryLeases = (now: () => number): MemoryLeases => {
     'load-relay-pause': () => (isPaused ? [{ by: 'spec', since: new Date(0), because: null }] : []),
     'let-relays-reconsider': () => [],
     'note-death-of-relay': () => [],
-    'any-failed-row': () => [{ found: false }],
+    'any-withheld-row': () => [{ anyFailed: false, lastDroppedId: null }],
   };
   const notHere = (): never => {
     throw new Error('Not in memory');
