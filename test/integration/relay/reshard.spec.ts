@@ -173,7 +173,7 @@ describe('millrace relay reshard', function () {
     await db.transaction(async (tx) => {
       for (const text of [
         'alter table outbox disable trigger outbox_is_append_only',
-        'truncate outbox, outbox_failed, outbox_cursor, outbox_wal_position, scheduler_lock, operator_audit',
+        'truncate outbox, outbox_failed, outbox_cursor, outbox_wal_position, scheduler_lock, operator_audit, relay_log_loss',
         'alter table outbox enable trigger outbox_is_append_only',
         'update relay_sharding set shards = 1',
       ]) {
@@ -288,21 +288,29 @@ describe('millrace relay reshard', function () {
     expect(await auditRows(db)).to.deep.equal([]);
   });
 
-  it('is refused while the relay reads the write-ahead log, and says how to get there', async () => {
-    await db.execute({
-      name: 'spec-log-position',
+  for (const { title, text } of [
+    {
+      title: 'reads the write-ahead log',
       text: `
         insert into outbox_wal_position (slot, lsn, rows_settled, mark_snapshot, mark_lsn, system_identifier)
         select 'spec', '0/1', 0, pg_current_snapshot(), '0/1', system_identifier from pg_control_system()`,
+    },
+    {
+      title: 'would read the write-ahead log if it had not lost it',
+      text: `insert into relay_log_loss (slot, reason) values ('spec', 'it is gone')`,
+    },
+  ]) {
+    it(`is refused while the relay ${title}, and says how to get there`, async () => {
+      await db.execute({ name: `spec-${title}`, text });
+      for (const attempt of [() => to(4), () => planReshard(db, 4)]) {
+        const refused = await attempt().catch((error: Error) => error);
+        expect(refused).to.have.property('name', 'OperatorError');
+        expect(refused)
+          .to.have.property('remedy')
+          .that.matches(/RELAY_SOURCE=cursor/);
+      }
     });
-    for (const attempt of [() => to(4), () => planReshard(db, 4)]) {
-      const refused = await attempt().catch((error: Error) => error);
-      expect(refused).to.have.property('name', 'OperatorError');
-      expect(refused)
-        .to.have.property('remedy')
-        .that.matches(/RELAY_SOURCE=cursor/);
-    }
-  });
+  }
 
   it('is refused when the cursors are those of another database server', async () => {
     await to(2);
