@@ -72,7 +72,7 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
       }
       duplicates.inc({ projection }, told.duplicates + told.knownFacts);
       late.inc({ projection }, told.late);
-      if (sum > 0) delay.observe({ projection }, told.delayMs / 1000);
+      if (told.delayMs !== undefined) delay.observe({ projection }, told.delayMs / 1000);
       commits.observe({ projection }, told.commitMs / 1000);
       batches.observe({ projection }, sum);
     },

@@ -33,7 +33,8 @@ export interface ComputedBatch {
   readonly letters: readonly DeadLetter[];
   readonly tails: ReadonlyMap<OwnedPlace, { readonly before: Tail; readonly after: Tail }>;
   readonly duplicates: number;
-  readonly newestMs: number;
+  /** The time of the newest event that was new; undefined when there was none. */
+  readonly newestMs: number | undefined;
 }
 
 /** Records that the database has refused: they go to the dead letters without another try. */
@@ -168,6 +169,7 @@ class Attempt {
   readonly at: StepContext;
   readonly before: Tail;
   parked: ReadonlyMap<string, ParkedKey>;
+  newestMs = Number.NEGATIVE_INFINITY;
 
   constructor(input: PlaceInput, run: BatchRun) {
     this.input = input;
@@ -185,6 +187,7 @@ class Attempt {
   moveTo(record: DecodedRecord): void {
     this.at.origin = record;
     this.at.derived = 0;
+    if (record.timeMs > this.newestMs) this.newestMs = record.timeMs;
     if (record.timeMs > this.at.streamTimeMs) this.at.streamTimeMs = record.timeMs;
   }
 
@@ -232,8 +235,9 @@ class Batch implements ComputedBatch {
     );
   }
 
-  get newestMs(): number {
-    return Math.max(...this.#attempts.map(({ at }) => at.streamTimeMs));
+  get newestMs(): number | undefined {
+    const newestMs = Math.max(...this.#attempts.map((attempt) => attempt.newestMs));
+    return Number.isFinite(newestMs) ? newestMs : undefined;
   }
 
   /** Whether the record has to be looked at; if so it counts as handled from now on. */

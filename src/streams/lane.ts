@@ -22,6 +22,7 @@ import {
   type StreamsObserver,
 } from './ports.ts';
 import type { DecodedBatch, Place } from './record.ts';
+import { shieldedObserver } from './shielded-observer.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
 
 export interface LaneSettings {
@@ -78,7 +79,7 @@ export class Lane {
 
   constructor(options: LaneOptions) {
     const { topology, store, settings, log, stopping } = options;
-    this.#options = options;
+    this.#options = { ...options, observer: shieldedObserver(options.observer, log) };
     this.#projection = { name: topology.name, version: topology.version };
     this.#memory = new LaneMemory(settings);
     this.#places = new LanePlaces({ seek: options.seek, retryDelayMs: settings.retryDelayMs, log });
@@ -288,7 +289,7 @@ export class Lane {
 
   async #commit(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
     const { store, deadLetters, observer, log, clock } = this.#options;
-    const { run, letters } = computed;
+    const { run, letters, newestMs } = computed;
     if (letters.length > 0) {
       // The dead letter is safe before the checkpoint passes the record: a crash here repeats it, nothing is dropped.
       await deadLetters.send(this.#projection, letters);
@@ -307,17 +308,37 @@ export class Lane {
         'A record was sent to the dead letters',
       );
     }
-    for (const look of run.looks) look();
+    this.#look(run.looks);
     observer.applied({
       projection: this.#projection,
       places: computed.inputs.map(({ owned, records }) => ({ ...owned.place, records: records.length })),
       duplicates: computed.duplicates,
       knownFacts: outcome.knownFacts + run.repeatedFacts,
       late: [...run.lateByPlace.values()].reduce((sum, count) => sum + count, 0),
-      delayMs: Math.max(0, clock() - computed.newestMs),
+      delayMs: newestMs === undefined ? undefined : Math.max(0, clock() - newestMs),
       commitMs: clock() - startedMs,
     });
     return appliedBy(computed);
+  }
+
+  /** The batch is committed: whoever only looks at its values cannot undo that, and one line says what is wrong with them. */
+  #look(looks: readonly (() => void)[]): void {
+    let failure: unknown;
+    let failed = 0;
+    for (const look of looks) {
+      try {
+        look();
+      } catch (error) {
+        failure ??= error;
+        failed++;
+      }
+    }
+    if (failed > 0) {
+      this.#options.log.error(
+        { err: failure, failed },
+        'A function given to peek failed; the batch is committed all the same',
+      );
+    }
   }
 
   /** Either an earlier try was committed and its answer lost, or the place has gone to another process. */

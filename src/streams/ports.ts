@@ -226,7 +226,7 @@ export interface StateStore {
   commit(batch: BatchCommit): Promise<CommitOutcome>;
 }
 
-/** What happens inside, for metrics; told once per batch, never per record. */
+/** What happens inside, for metrics; told once per batch, never per record. What it throws is logged and ignored. */
 export interface StreamsObserver {
   applied(told: {
     readonly projection: ProjectionId;
@@ -234,8 +234,8 @@ export interface StreamsObserver {
     readonly duplicates: number;
     readonly knownFacts: number;
     readonly late: number;
-    /** From the newest event's own time to now. */
-    readonly delayMs: number;
+    /** From the time of the newest event to now; undefined when no event of the batch was new and could be decoded. */
+    readonly delayMs: number | undefined;
     readonly commitMs: number;
   }): void;
   deadLettered(projection: ProjectionId, letters: readonly DeadLetter[]): void;

@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto';
-import { pino } from 'pino';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { type Logger, pino } from 'pino';
 import { Lane, type LaneSettings, type Round } from '../lane.ts';
 import type { DeadLetter, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
 import type { Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
@@ -25,6 +26,8 @@ export interface DriverOptions {
   readonly seenStore?: StateStore;
   readonly startMs?: number;
   readonly settings?: Partial<LaneSettings>;
+  readonly observer?: Partial<StreamsObserver>;
+  readonly logger?: Logger;
 }
 
 const quiet: StreamsObserver = {
@@ -61,7 +64,7 @@ export class TopologyTestDriver {
 
   /** Another process with the same places: it begins at the checkpoints. */
   newReader(): Reader {
-    const { topology, decoder, seenStore, settings } = this.#options;
+    const { topology, decoder, seenStore, settings, observer, logger } = this.#options;
     return new Reader({
       topology,
       decoder,
@@ -69,6 +72,8 @@ export class TopologyTestDriver {
       settings: { retryDelayMs: 1, handledIdsMax: 10_000, statesMax: 1000, ...settings },
       log: this.#log,
       deadLetters: this.deadLetters,
+      observer: { ...quiet, ...observer },
+      logger: logger ?? pino({ level: 'silent' }),
       clock: () => this.#nowMs,
       random: this.#random,
     });
@@ -159,6 +164,8 @@ interface ReaderOptions {
   readonly settings: LaneSettings;
   readonly log: ReadonlyMap<string, readonly RawRecord[]>;
   readonly deadLetters: DeadLetter[];
+  readonly observer: StreamsObserver;
+  readonly logger: Logger;
   readonly clock: () => number;
   readonly random: () => number;
 }
@@ -182,11 +189,11 @@ export class Reader {
     this.#lane = new Lane({
       ...options,
       deadLetters: { send: async (_, letters) => void options.deadLetters.push(...letters) },
-      observer: quiet,
-      pause: async () => {},
+      // Time does not pass, but whoever waits with a deadline of their own gets their turn.
+      pause: () => nextTurn(),
       seek: (place, offset) => this.#seek(place, offset),
       stopping: this.#stopping.signal,
-      log: pino({ level: 'silent' }),
+      log: options.logger,
     });
   }
 
