@@ -18,19 +18,32 @@ const knownStatement = {
   text: `select aggregate_id as id from outbox where aggregate_type = 'Derived' and aggregate_id = any ($1::text[])`,
 };
 
-/** Appends what has not been derived before, each as a stream of its own. Nobody else derives the same at the same time. */
+/** Two events with one id would become one: that is a mistake in what made the ids, and nothing of it is appended. */
+const requireNoTwins = (facts: readonly DerivedFact[]): void => {
+  const seen = new Set<string>();
+  for (const { id, causationId } of facts) {
+    if (seen.has(id)) throw new Error(`Two events that are derived from ${causationId} have the id ${id}`);
+    seen.add(id);
+  }
+};
+
+/**
+ * Appends what has not been derived before, each as a stream of its own. Nobody else derives the same at the same time: ids
+ * have the topology's name in them, and whoever derives for it holds its task.
+ */
 export const appendDerived = async (
   tx: SqlRunner,
   source: string,
   facts: readonly DerivedFact[],
 ): Promise<void> => {
   if (facts.length === 0) return;
+  requireNoTwins(facts);
   const known = await tx.execute<{ id: string }>(knownStatement, [facts.map(({ id }) => id)]);
   const there = new Set(known.map(({ id }) => id));
-  const fresh = new Map(facts.filter(({ id }) => !there.has(id)).map((fact) => [fact.id, fact]));
+  const fresh = facts.filter(({ id }) => !there.has(id));
   await appendEvents(
     tx,
-    [...fresh.values()].map(({ id, event, timeMs, causationId }) =>
+    fresh.map(({ id, event, timeMs, causationId }) =>
       sealEvent({
         eventId: id,
         stream: { aggregateType: 'Derived', aggregateId: id },

@@ -1,4 +1,4 @@
-import type { Origin, OutsideCall, RecordOperator, Step, StreamRecord } from './graph.ts';
+import type { OutsideCall, StepContext } from './graph.ts';
 import type { DerivedEvent, Fact, FactEffect, StateChange } from './ports.ts';
 import { type Place, placeText } from './record.ts';
 import type { CounterRow, CounterTable, StateDefinition, TableDelta } from './tables.ts';
@@ -17,15 +17,16 @@ interface CountedRow extends CounterRow {
   readonly amounts: number[];
 }
 
-interface ToldFact {
-  readonly fact: Fact;
-  readonly by: Origin;
-  readonly adds: { readonly table: CounterTable; readonly row: CounterRow }[];
+/** The record that a fact was told by: an event that comes by two topics is two of them. */
+interface Teller {
+  readonly id: string;
+  readonly place: Place;
 }
 
-interface Piped {
-  readonly records: StreamRecord<unknown>[];
-  readonly next: Step;
+interface ToldFact {
+  readonly fact: Fact;
+  readonly by: Teller;
+  readonly adds: { readonly table: CounterTable; readonly row: CounterRow }[];
 }
 
 export const factText = ({ aggregateType, aggregateId, action }: Fact): string =>
@@ -38,12 +39,11 @@ export class BatchRun implements StateView {
   readonly #facts = new Map<string, ToldFact>();
   readonly #states = new Map<string, Map<string, StateChange>>();
   readonly #missing = new Map<StateDefinition, Set<string>>();
-  readonly derived: DerivedEvent[] = [];
+  readonly #derived = new Map<string, DerivedEvent>();
   /** Values for steps that do something outside, by step. */
   readonly calls = new Map<OutsideCall, unknown[]>();
   readonly looks: (() => void)[] = [];
   readonly lateByPlace = new Map<string, number>();
-  readonly #piped = new Map<readonly RecordOperator[], Piped>();
   /** Facts that an earlier record of this batch told. */
   repeatedFacts = 0;
 
@@ -67,12 +67,34 @@ export class BatchRun implements StateView {
   }
 
   /** One record may add several times under its fact, as an order with several items does; another record may not. */
-  addOnce(fact: Fact, by: Origin, add: { table: CounterTable; row: CounterRow }): void {
+  addOnce(
+    fact: Fact,
+    { origin, place }: Pick<StepContext, 'origin' | 'place'>,
+    add: { table: CounterTable; row: CounterRow },
+  ): void {
+    this.#tell({ fact, by: { id: origin.id, place }, adds: [add] });
+  }
+
+  #tell({ fact, by, adds }: ToldFact): void {
     const id = factText(fact);
     const told = this.#facts.get(id);
-    if (!told) this.#facts.set(id, { fact, by, adds: [add] });
-    else if (told.by === by) told.adds.push(add);
-    else this.repeatedFacts++;
+    if (!told) this.#facts.set(id, { fact, by, adds: [...adds] });
+    else if (told.by.id === by.id && told.by.place === by.place) told.adds.push(...adds);
+    else this.repeatedFacts += adds.length;
+  }
+
+  /** Two events with one id would become one, and nobody would know of the other. */
+  derive(event: DerivedEvent): void {
+    this.#requireNoTwin(event);
+    this.#derived.set(event.id, event);
+  }
+
+  #requireNoTwin({ id, destination, causationId }: DerivedEvent): void {
+    if (!this.#derived.has(id)) return;
+    throw new Error(
+      `Two events for ${destination} that are derived from ${causationId} have one id: the event came by two topics, ` +
+        'or RxJS operators gave its id to another record',
+    );
   }
 
   /** What this batch itself made of a state. */
@@ -109,19 +131,6 @@ export class BatchRun implements StateView {
     else this.calls.set(outside, [value]);
   }
 
-  pipe(operators: readonly RecordOperator[], record: StreamRecord<unknown>, next: Step): void {
-    const piped = this.#piped.get(operators);
-    if (piped) piped.records.push(record);
-    else this.#piped.set(operators, { records: [record], next });
-  }
-
-  /** The records that wait to go through the operators of a step, and what follows; each only once. */
-  takePiped(): readonly (Piped & { readonly operators: readonly RecordOperator[] })[] {
-    const taken = [...this.#piped].map(([operators, piped]) => ({ operators, ...piped }));
-    this.#piped.clear();
-    return taken;
-  }
-
   get missing(): ReadonlyMap<StateDefinition, ReadonlySet<string>> {
     return this.#missing;
   }
@@ -134,12 +143,17 @@ export class BatchRun implements StateView {
     return [...this.#facts.values()];
   }
 
+  get derived(): readonly DerivedEvent[] {
+    return [...this.#derived.values()];
+  }
+
   get states(): readonly StateChange[] {
     return [...this.#states.values()].flatMap((changes) => [...changes.values()]);
   }
 
   /** Takes over what one record did, after it has come through whole. */
   absorb(one: BatchRun): void {
+    for (const event of one.#derived.values()) this.#requireNoTwin(event);
     for (const { table, rows } of one.deltas) {
       for (const row of rows) {
         this.add(table, rowOf(row), -1, 0);
@@ -147,9 +161,9 @@ export class BatchRun implements StateView {
           if (by !== 0) this.add(table, rowOf(row), column, by);
       }
     }
-    for (const { fact, by, adds } of one.#facts.values()) for (const add of adds) this.addOnce(fact, by, add);
+    for (const told of one.#facts.values()) this.#tell(told);
     for (const change of one.states) this.write(change);
-    this.derived.push(...one.derived);
+    for (const event of one.#derived.values()) this.#derived.set(event.id, event);
     for (const [outside, values] of one.calls) for (const value of values) this.call(outside, value);
     this.looks.push(...one.looks);
     for (const [place, count] of one.lateByPlace) {

@@ -1,9 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { from, lastValueFrom, toArray } from 'rxjs';
+import { aside } from './aside.ts';
 import { BatchRun } from './batch-run.ts';
 import { backoffOf } from './failure-policy.ts';
 import { compileNode, type Step, type StepContext } from './graph.ts';
 import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
+import { flushPipes, PipedRecords } from './piped-records.ts';
 import type { OwnedPlace, Tail } from './place-tail.ts';
 import type { DeadLetter, LetterKind, ParkedKey, ProjectionId, StateStore } from './ports.ts';
 import { type DecodedRecord, isUndecodable, type UndecodableRecord } from './record.ts';
@@ -116,27 +117,23 @@ export const createCompute = (options: ComputeOptions): Compute => {
     step: Step | undefined,
   ): Promise<{ kind: LetterKind; error: Error } | undefined> => {
     const { at } = attempt;
-    const whole = at.run;
     const { retries } = topology.onFailure;
     for (let failures = 0; ; ) {
-      const alone = new BatchRun(whole);
       try {
-        at.run = alone;
-        attempt.moveTo(record);
-        step?.(record.key, record.value, at);
-        await flushPipes(at);
-        if (alone.missing.size > 0) {
-          await loadMissing(options, memory, alone);
+        const { run } = await aside(at, () => {
+          attempt.moveTo(record);
+          step?.(record.key, record.value, at);
+        });
+        if (run.missing.size > 0) {
+          await loadMissing(options, memory, run);
           continue;
         }
-        whole.absorb(alone);
+        at.run.absorb(run);
         return undefined;
       } catch (error) {
         if (error instanceof TroubleLoading) throw error;
         if (failures++ >= retries) return { kind: 'failed', error: asError(error) };
         await sleep(backoffOf(topology.onFailure, failures - 1), undefined, { signal: options.stopping });
-      } finally {
-        at.run = whole;
       }
     }
   };
@@ -180,13 +177,13 @@ class Attempt {
       place: input.owned.place,
       origin: { id: '', timeMs: 0 },
       streamTimeMs: this.before.streamTimeMs,
-      derived: 0,
+      derivedFrom: new Map(),
+      piped: new PipedRecords(),
     };
   }
 
   moveTo(record: DecodedRecord): void {
     this.at.origin = record;
-    this.at.derived = 0;
     if (record.timeMs > this.newestMs) this.newestMs = record.timeMs;
     if (record.timeMs > this.at.streamTimeMs) this.at.streamTimeMs = record.timeMs;
   }
@@ -370,21 +367,6 @@ const loadMissing = async (
   const found = await loading(store.loadStates(projection, requests));
   for (const [index, { state, keys }] of requests.entries()) {
     for (const key of keys) memory.states.keep(state.name, key, { value: found[index]?.get(key) });
-  }
-};
-
-/** Runs what waits through its operators, and what comes out through the steps behind them. */
-export const flushPipes = async (at: StepContext): Promise<void> => {
-  for (let waiting = at.run.takePiped(); waiting.length > 0; waiting = at.run.takePiped()) {
-    for (const { operators, records, next } of waiting) {
-      const piped = operators.reduce((stream, operator) => operator(stream), from(records));
-      const out = await lastValueFrom(piped.pipe(toArray()), { defaultValue: [] });
-      for (const record of out) {
-        at.origin = record;
-        at.derived = 0;
-        next(record.key, record.value, at);
-      }
-    }
   }
 };
 

@@ -62,7 +62,7 @@ const countNode = <V>(counting: Counting<V>): Omit<TopologyNode, 'children'> => 
     }
     const amounts = new Array<number>(table.columns.length).fill(0);
     amounts[index] = amount;
-    at.run.addOnce({ ...once(value), action }, at.origin, { table, row: { ...row, amounts } });
+    at.run.addOnce({ ...once(value), action }, at, { table, row: { ...row, amounts } });
   };
 
   return {

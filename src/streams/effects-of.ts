@@ -1,5 +1,6 @@
 import { BatchRun } from './batch-run.ts';
 import { compileNode, type Origin } from './graph.ts';
+import { PipedRecords } from './piped-records.ts';
 import type { Place } from './record.ts';
 import type { CounterRow, CounterTable } from './tables.ts';
 import type { Topology } from './topology.ts';
@@ -31,7 +32,14 @@ export const effectsOf = (
   record: Origin & { readonly key: string | null; readonly value: unknown },
 ): readonly RecordEffect[] => {
   const run = new BatchRun({ find: () => ({ value: undefined }) });
-  const at = { run, place, origin: record, streamTimeMs: record.timeMs, derived: 0 };
+  const at = {
+    run,
+    place,
+    origin: record,
+    streamTimeMs: record.timeMs,
+    derivedFrom: new Map(),
+    piped: new PipedRecords(),
+  };
   try {
     for (const { topic, node } of topology.sources) {
       if (topic === place.topic) compileNode(node)(record.key, record.value, at);

@@ -1,5 +1,6 @@
 import type { OperatorFunction } from 'rxjs';
 import type { BatchRun } from './batch-run.ts';
+import type { PipedRecords } from './piped-records.ts';
 import type { Place } from './record.ts';
 import type { CounterTable, StateDefinition } from './tables.ts';
 import type { Windows } from './windows.ts';
@@ -17,8 +18,10 @@ export interface StepContext {
   origin: Origin;
   /** The latest event time of the place up to this record. */
   streamTimeMs: number;
-  /** How many events were derived from this record so far: it makes their ids. */
-  derived: number;
+  /** How many events were derived so far, by step and source event: it makes their ids. */
+  derivedFrom: Map<string, number>;
+  /** What waits for RxJS operators. */
+  piped: PipedRecords;
 }
 
 export type Step = (key: string | null, value: unknown, at: StepContext) => void;
@@ -48,6 +51,8 @@ export interface TopologyNode {
   readonly windows?: Windows;
   /** A topic that the step writes to. */
   readonly destination?: string;
+  /** Set on steps that derive events: their name, as it is part of the events' ids. */
+  readonly derives?: string;
   /** Called with what follows; the result is called once per record. */
   compile(next: Step): Step;
   /** For steps that have something to do when a state of theirs is due. */
@@ -60,13 +65,19 @@ export interface OutsideCall {
   perform(values: readonly unknown[]): Promise<void>;
 }
 
+/** Something that is final, with the time at which it became so and a name that nothing else of its key has. */
+export interface FinalResult {
+  readonly name: string;
+  readonly timeMs: number;
+  readonly value: unknown;
+}
+
 /** Given the state and the time that has come; hands on what is final and answers with what is left of the state. */
 export type DueHandler = (options: {
   readonly key: string;
   readonly value: unknown;
   readonly untilMs: number;
-  readonly at: StepContext;
-  readonly next: Step;
+  readonly handOn: (result: FinalResult) => void;
 }) => { readonly value: unknown; readonly dueAtMs?: number } | undefined;
 
 export type NodeKind =

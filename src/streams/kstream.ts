@@ -17,6 +17,11 @@ export interface Destination<E> {
   readonly event?: E;
 }
 
+export interface DeriveOptions {
+  /** Part of the ids of what is derived, beside the topology's name; the destination's name unless told. */
+  readonly name?: string;
+}
+
 /** A stream of records, each with a key. Functions given to it are pure: a batch may run through them more than once. */
 export interface KStream<V> {
   filter<Narrowed extends V>(keep: (value: V) => value is Narrowed): KStream<Narrowed>;
@@ -30,7 +35,10 @@ export interface KStream<V> {
   merge(other: KStream<V>): KStream<V>;
   /** Looks at values without changing anything, once per record, after its batch is committed. */
   peek(look: (value: V) => void): KStream<V>;
-  /** Any RxJS operators. They see the records of one batch and partition, and then the end of the stream. */
+  /**
+   * Any RxJS operators. They see the records of one batch and partition, and then the end of the stream. Records that
+   * come out keep the key (and, where they stand for one that went in, the id) that they had.
+   */
   pipe<R>(name: string, only: OperatorFunction<StreamRecord<V>, StreamRecord<R>>): KStream<R>;
   pipe<A, R>(
     name: string,
@@ -65,8 +73,11 @@ export interface KStream<V> {
   /** With the table's row of the same key; records without one are left out. */
   join<T, R>(table: KTable<T>, combine: (value: V, row: T) => R): KStream<R>;
   leftJoin<T, R>(table: KTable<T>, combine: (value: V, row: T | undefined) => R): KStream<R>;
-  /** Derives an event per record: it is appended to the outbox in the transaction of the batch. */
-  to<E>(destination: Destination<E>, make: (value: V) => E): void;
+  /**
+   * Derives an event per record, with an id that follows from the record's: it is appended to the outbox in the transaction of
+   * the batch. Two steps with one destination need names.
+   */
+  to<E>(destination: Destination<E>, make: (value: V) => E, options?: DeriveOptions): void;
   /** Does something outside for the values of a batch before its checkpoint moves. May be repeated: must be harmless. */
   call(name: string, perform: (values: readonly V[]) => Promise<void>): void;
 }

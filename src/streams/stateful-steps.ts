@@ -183,15 +183,16 @@ export const windowNode = <V, S>(
         at.run.write({ place: at.place, state, key, value: changed, dueAtMs: dueAt(windows, changed) });
       else at.run.noteLate(at.place);
     },
-    onDue: ({ key, value, untilMs, at, next }) => {
+    onDue: ({ key, value, untilMs, handOn }) => {
       const open = value as WindowState<S>;
       const isClosed = (window: OpenWindow<S>): boolean => closesAtMs(windows, window) <= untilMs;
       for (const window of open.filter(isClosed)) {
-        next(
-          key,
-          { key, startMs: window.startMs, endMs: window.endMs, value: window.value } satisfies Windowed<S>,
-          at,
-        );
+        const { startMs, endMs } = window;
+        handOn({
+          name: `${startMs} ${endMs}`,
+          timeMs: closesAtMs(windows, window),
+          value: { key, startMs, endMs, value: window.value } satisfies Windowed<S>,
+        });
       }
       const left = open.filter((window) => !isClosed(window));
       return left.length === 0 ? undefined : { value: left, dueAtMs: dueAt(windows, left) };

@@ -1,10 +1,9 @@
 import { countsAfter, noCounts, windowedCounts } from './count-steps.ts';
-import { derivedId } from './derived-id.ts';
+import { type DerivingStep, derive } from './derive.ts';
 import type { FailurePolicy } from './failure-policy.ts';
 import { follow, nodesOf, type OutsideCall, type RecordOperator, type TopologyNode } from './graph.ts';
 import type {
   Aggregation,
-  Destination,
   KCountableStream,
   KGroupedStream,
   KStream,
@@ -12,6 +11,7 @@ import type {
   KWindowedStream,
   StreamOf,
 } from './kstream.ts';
+import type { Pipe } from './piped-records.ts';
 import {
   aggregateNode,
   inOrderNode,
@@ -22,6 +22,7 @@ import {
   tableNode,
   windowNode,
 } from './stateful-steps.ts';
+
 import type { RowTable, StateDefinition } from './tables.ts';
 import type { Windows } from './windows.ts';
 
@@ -63,6 +64,7 @@ export const topology = (options: TopologyOptions, define: (builder: TopologyBui
   define({ stream: <V>({ topic }: StreamOf<V>) => streamAfter<V>(open(topic), { ...options, open }) });
   const built = { name: options.name, version: options.version, onFailure: options.onFailure, sources };
   requireNamesOnce(built);
+  requireDerivingNamesOnce(built);
   return built;
 };
 
@@ -76,6 +78,16 @@ const requireNamesOnce = (built: Topology): void => {
   const names = nodesOfTopology(built).flatMap(({ state }) => (state ? [state.name] : []));
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) throw new Error(`${built.name} has two states called ${twice}`);
+};
+
+/** Two steps with one name would give the same ids to different events. */
+const requireDerivingNamesOnce = (built: Topology): void => {
+  const names = nodesOfTopology(built).flatMap(({ derives }) => derives ?? []);
+  const twice = names.find((name, index) => names.indexOf(name) !== index);
+  if (twice === undefined) return;
+  throw new Error(
+    `${built.name} has two steps called ${twice} that derive events: give one of them a name of its own`,
+  );
 };
 
 type OpenSource = (topic: string) => TopologyNode;
@@ -148,7 +160,7 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
         },
       }),
     pipe: (name: string, ...operators: readonly unknown[]) =>
-      then(pipeNode(name, operators as readonly RecordOperator[])) as never,
+      then(pipeNode({ name, operators: operators as readonly RecordOperator[] })) as never,
     inOrder: (name, { version, ...limits }) =>
       then(inOrderNode(name, { version: version as (value: unknown) => number, ...limits })),
     groupByKey: () => groupedAfter<V>(parent, context),
@@ -157,7 +169,10 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
     toTable: (name) => tableAfter(follow(parent, tableNode(name)), context, latestOf),
     join: (table, combine) => joined(table, false, combine),
     leftJoin: (table, combine) => joined(table, true, combine as never),
-    to: (destination, make) => void follow(parent, toNode(destination, make as (value: unknown) => unknown)),
+    to: (destination, make, { name = destination.name } = {}) => {
+      const step = { name, topology: context.name, destination: destination.name };
+      follow(parent, toNode(step, make as (value: unknown) => unknown));
+    },
     call: (name, perform) =>
       void follow(parent, callNode({ name, perform: perform as OutsideCall['perform'] })),
   };
@@ -185,30 +200,21 @@ const branchAfter = <V, Name extends string>(
   return Object.fromEntries(streams) as Record<Name, KStream<V>>;
 };
 
-const pipeNode = (name: string, operators: readonly RecordOperator[]): Omit<TopologyNode, 'children'> => ({
+const pipeNode = (pipe: Pipe): Omit<TopologyNode, 'children'> => ({
   kind: 'pipe',
-  label: name,
+  label: pipe.name,
   compile: (next) => (key, value, at) =>
-    at.run.pipe(operators, { key, value, id: at.origin.id, timeMs: at.origin.timeMs }, next),
+    at.piped.add(pipe, next, { key, value, id: at.origin.id, timeMs: at.origin.timeMs }, at.streamTimeMs),
 });
 
-const toNode = (
-  destination: Destination<unknown>,
-  make: (value: unknown) => unknown,
-): Omit<TopologyNode, 'children'> => ({
+const toNode = (step: DerivingStep, make: (value: unknown) => unknown): Omit<TopologyNode, 'children'> => ({
   kind: 'to',
-  label: `to ${destination.name}`,
-  destination: destination.name,
+  label: `to ${step.destination}`,
+  destination: step.destination,
+  derives: step.name,
   compile: () => (key, value, at) => {
-    if (key === null) throw new Error(`A record without a key cannot go to ${destination.name}`);
-    at.run.derived.push({
-      id: derivedId(at.origin.id, destination.name, at.derived++),
-      destination: destination.name,
-      key,
-      value: make(value),
-      timeMs: at.origin.timeMs,
-      causationId: at.origin.id,
-    });
+    if (key === null) throw new Error(`A record without a key cannot go to ${step.destination}`);
+    derive(step, { key, value: make(value) }, at);
   },
 });
 
@@ -244,19 +250,16 @@ const repartitioned = <V>(
   const { repartition } = context;
   if (!repartition) throw new Error(`${context.name}: say with repartition where ${through} goes through`);
   const name = `${context.name}/${through}`;
+  const step: DerivingStep = { name: through, topology: context.name, destination: name };
   follow(parent, {
     kind: 'repartition',
     label: `repartition ${through}`,
     destination: name,
-    compile: () => (_key, value, at) =>
-      at.run.derived.push({
-        id: derivedId(at.origin.id, name, at.derived++),
-        destination: name,
-        key: key(value as V),
-        value: { through: name, key: key(value as V), value } satisfies Rekeyed,
-        timeMs: at.origin.timeMs,
-        causationId: at.origin.id,
-      }),
+    derives: through,
+    compile: () => (_key, value, at) => {
+      const rekeyed: Rekeyed = { through: name, key: key(value as V), value };
+      derive(step, { key: rekeyed.key, value: rekeyed }, at);
+    },
   });
   const source = context.open(repartition.topic);
   return groupedAfter<V>(

@@ -1,7 +1,14 @@
-import { BatchRun } from './batch-run.ts';
-import { type ComputeOptions, flushPipes, loading, type PlaceInput } from './compute-batch.ts';
+import { aside } from './aside.ts';
+import { type ComputeOptions, loading, type PlaceInput } from './compute-batch.ts';
 import { idAt } from './derived-id.ts';
-import { type DueHandler, nextOf, type Step, type StepContext, type TopologyNode } from './graph.ts';
+import {
+  type DueHandler,
+  type FinalResult,
+  nextOf,
+  type Step,
+  type StepContext,
+  type TopologyNode,
+} from './graph.ts';
 import type { LaneMemory } from './lane-memory.ts';
 import { placeText } from './record.ts';
 import type { StateDefinition } from './tables.ts';
@@ -49,21 +56,21 @@ export const createWindowCloser = (
       store.findDue(projection, { place: owned.place, untilMs, statesMax: closedMax }),
     );
     const seen = new Set<string>();
-    for (const { state: name, key, value, dueAtMs } of [...stored, ...dueInFlight(at, memory, untilMs)]) {
+    for (const { state: name, key, value } of [...stored, ...dueInFlight(at, memory, untilMs)]) {
       const closing = closings.get(name);
       if (!closing || seen.has(`${name} ${key}`)) continue;
       seen.add(`${name} ${key}`);
       const current = at.run.find(name, key) ?? { value };
       if (current.value === undefined) continue;
-      // A window that the wall clock has closed must not be opened again by a late record.
-      at.streamTimeMs = Math.max(at.streamTimeMs, dueAtMs);
-      at.origin = { id: idAt(dueAtMs, `${projection.name} ${name} ${key}`), timeMs: dueAtMs };
-      at.derived = 0;
+      const handOn = ({ name: result, timeMs, value: final }: FinalResult): void => {
+        // A window that the wall clock has closed must not be opened again by a late record.
+        at.streamTimeMs = Math.max(at.streamTimeMs, timeMs);
+        at.origin = { id: idAt(timeMs, `${projection.name} ${name} ${key} ${result}`), timeMs };
+        closing.next(key, final, at);
+      };
       const change = { place: owned.place, state: closing.state, key };
       try {
-        const left = await closeOne(at, () =>
-          closing.onDue({ key, value: current.value, untilMs, at, next: closing.next }),
-        );
+        const left = await closeOne(at, () => closing.onDue({ key, value: current.value, untilMs, handOn }));
         at.run.write({ ...change, value: undefined, ...left });
       } catch (error) {
         onWindowFailure(error as Error, { state: name, key });
@@ -73,18 +80,10 @@ export const createWindowCloser = (
   };
 };
 
-/** In a run of its own, so that half of what follows from a window is never left behind. */
+/** What it misses is loaded with what the whole batch misses. */
 const closeOne = async <T>(at: StepContext, close: () => T): Promise<T> => {
-  const whole = at.run;
-  const alone = new BatchRun(whole);
-  at.run = alone;
-  try {
-    const left = close();
-    await flushPipes(at);
-    whole.absorb(alone);
-    for (const [state, keys] of alone.missing) for (const key of keys) whole.read(state, key);
-    return left;
-  } finally {
-    at.run = whole;
-  }
+  const { done, run } = await aside(at, close);
+  at.run.absorb(run);
+  for (const [state, keys] of run.missing) for (const key of keys) at.run.read(state, key);
+  return done;
 };
