@@ -6,6 +6,7 @@ const statement = {
   name: 'load-places',
   text: `
     select c.next_offset as "nextOffset", (extract(epoch from c.stream_time) * 1000)::float8 as "streamTimeMs",
+           t.commits, (extract(epoch from t.stream_time) * 1000)::float8 as "taskTimeMs",
            (select json_agg(json_build_object('key', p.key, 'sinceOffset', p.since_offset, 'records', p.records,
                                               'reason', p.reason, 'brokenReplay', p.broken_replay)
                             order by p.since_offset, p.key)
@@ -15,16 +16,20 @@ const statement = {
     from unnest($3::text[], $4::integer[]) with ordinality as place(topic, partition, position)
     left join projection_checkpoint c
       on c.projection = $1 and c.version = $2 and c.topic = place.topic and c.partition = place.partition
+    left join projection_task t
+      on t.projection = $1 and t.version = $2 and t.partition = place.partition
     order by place.position`,
 };
 
 interface Row {
   readonly nextOffset: number | null;
   readonly streamTimeMs: number | null;
+  readonly commits: number | null;
+  readonly taskTimeMs: number | null;
   readonly parked: readonly ParkedKey[] | null;
 }
 
-/** Checkpoints and parked keys as of one moment. */
+/** Checkpoints, tasks and parked keys as of one moment. */
 export const loadPlaces = async (
   db: SqlRunner,
   projection: ProjectionId,
@@ -37,8 +42,9 @@ export const loadPlaces = async (
     places.map(({ topic }) => topic),
     places.map(({ partition }) => partition),
   ]);
-  return rows.map(({ nextOffset, streamTimeMs, parked }) => ({
+  return rows.map(({ nextOffset, streamTimeMs, commits, taskTimeMs, parked }) => ({
     checkpoint: nextOffset === null || streamTimeMs === null ? undefined : { nextOffset, streamTimeMs },
+    task: commits === null || taskTimeMs === null ? undefined : { commits, streamTimeMs: taskTimeMs },
     parked: parked ?? [],
   }));
 };

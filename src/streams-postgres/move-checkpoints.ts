@@ -1,7 +1,7 @@
 import type { SqlRunner } from '../postgres/database.ts';
-import { BuildReplaced, type Move, type ProjectionId } from '../streams/ports.ts';
+import { type BatchCommit, BuildReplaced } from '../streams/ports.ts';
 
-// Locked in the order of the places before anything is changed: two holders of the same places wait for each other in turn.
+// Locked in order before anything is changed, tasks first: two holders of the same places wait for each other in turn.
 // The build's own row is locked against whoever holds the projection still, or swaps it for another build of it.
 const statement = {
   name: 'move-checkpoints',
@@ -11,10 +11,20 @@ const statement = {
     ), move as materialized (
       select * from unnest($3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::float8[], $8::bigint[])
         as m(topic, partition, expected_offset, next_offset, stream_time_ms, late_records)
+    ), task as materialized (
+      select * from unnest($9::integer[], $10::bigint[], $11::float8[])
+        as t(partition, expected_commits, stream_time_ms)
+    ), held_task as materialized (
+      select k.partition
+      from projection_task k join task t on t.partition = k.partition
+      where k.projection = $1 and k.version = $2 and t.expected_commits is not null
+      order by k.partition
+      for update of k
     ), held as materialized (
       select c.topic, c.partition
       from projection_checkpoint c join move m on m.topic = c.topic and m.partition = c.partition
       where c.projection = $1 and c.version = $2 and m.expected_offset is not null
+        and (select count(*) from held_task) >= 0
       order by c.topic, c.partition
       for update of c
     ), moved as (
@@ -32,18 +42,32 @@ const statement = {
       order by topic, partition
       on conflict do nothing
       returning true
+    ), advanced as (
+      update projection_task k
+      set commits = k.commits + 1, stream_time = to_timestamp(t.stream_time_ms / 1000)
+      from held_task join task t using (partition)
+      where k.projection = $1 and k.version = $2 and k.partition = t.partition and k.commits = t.expected_commits
+      returning true
+    ), opened as (
+      insert into projection_task (projection, version, partition, commits, stream_time)
+      select $1, $2, partition, 1, to_timestamp(stream_time_ms / 1000)
+      from task where expected_commits is null
+      order by partition
+      on conflict do nothing
+      returning true
     )
-    select (select count(*) from moved) + (select count(*) from created) as count, (select status from build) as status`,
+    select (select count(*) from moved) + (select count(*) from created) as moves,
+           (select count(*) from advanced) + (select count(*) from opened) as tasks,
+           (select status from build) as status`,
 };
 
 /** Compare and set, all of them: false when one is not where the batch began; then the transaction has to be undone. */
 export const moveCheckpoints = async (
   tx: SqlRunner,
-  projection: ProjectionId,
-  moves: readonly Move[],
+  { projection, tasks, moves }: Pick<BatchCommit, 'projection' | 'tasks' | 'moves'>,
 ): Promise<boolean> => {
-  if (moves.length === 0) return true;
-  const [moved] = await tx.execute<{ count: number; status: string | null }>(statement, [
+  if (moves.length === 0 && tasks.length === 0) return true;
+  const [moved] = await tx.execute<{ moves: number; tasks: number; status: string | null }>(statement, [
     projection.name,
     projection.version,
     moves.map((move) => move.topic),
@@ -52,8 +76,11 @@ export const moveCheckpoints = async (
     moves.map((move) => move.nextOffset),
     moves.map((move) => move.streamTimeMs),
     moves.map((move) => move.lateRecords),
+    tasks.map((task) => task.partition),
+    tasks.map((task) => task.expectedCommits ?? null),
+    tasks.map((task) => task.streamTimeMs),
   ]);
   if (moved?.status === 'retired' || moved?.status === 'dropping')
     throw new BuildReplaced(`Build ${projection.version} of ${projection.name} is not live any more`);
-  return moved?.count === moves.length;
+  return moved?.moves === moves.length && moved.tasks === tasks.length;
 };

@@ -138,7 +138,7 @@ const commitBatch = async (
   sinks: Sinks,
 ): Promise<CommitOutcome & { readonly hasTold: boolean }> => {
   const { projection } = batch;
-  if (!(await moveCheckpoints(tx, projection, batch.moves))) throw new Fenced();
+  if (!(await moveCheckpoints(tx, batch))) throw new Fenced();
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
   await storeHandled(tx, batch.segments);
   const newFacts = await markFacts(tx, batch.toldFacts, { areNew: sinks.factsAreNew });

@@ -1,25 +1,25 @@
 import type { ComputedBatch } from './compute-batch.ts';
 import { parkedChanges } from './place-tail.ts';
-import type { BatchCommit, Move, ProjectionId } from './ports.ts';
+import type { BatchCommit, ProjectionId } from './ports.ts';
 
 /** What the store is asked to do for a computed batch. */
 export const commitOf = (
   projection: ProjectionId,
-  { run, handled, tails }: ComputedBatch,
-  /** Checkpoints that stay where they are, and have to be there. */
-  checked: readonly Move[],
+  { run, handled, tails, tasks }: ComputedBatch,
 ): BatchCommit => ({
   projection,
-  moves: [
-    ...[...tails].map(([{ place, name }, { before, after }]) => ({
-      ...place,
-      expectedOffset: before.offset,
-      nextOffset: after.offset ?? 0,
-      streamTimeMs: after.streamTimeMs,
-      lateRecords: run.lateByPlace.get(name) ?? 0,
-    })),
-    ...checked,
-  ],
+  tasks: [...tasks].map(([{ partition }, { before, after }]) => ({
+    partition,
+    expectedCommits: before.commits,
+    streamTimeMs: after.streamTimeMs,
+  })),
+  moves: [...tails].map(([{ place, name }, { before, after }]) => ({
+    ...place,
+    expectedOffset: before.offset,
+    nextOffset: after.offset ?? 0,
+    streamTimeMs: after.streamTimeMs,
+    lateRecords: run.lateByPlace.get(name) ?? 0,
+  })),
   handled: [...handled.entries()].map(({ place, bucketStartMs, ids }) => ({
     ...place,
     bucketStartMs,

@@ -1,17 +1,18 @@
-import { setTimeout as sleep } from 'node:timers/promises';
 import { aside } from './aside.ts';
 import { BatchRun } from './batch-run.ts';
 import { backoffOf } from './failure-policy.ts';
-import { compileNode, type Step, type StepContext } from './graph.ts';
+import { compileNode, type Step } from './graph.ts';
 import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
-import { flushPipes, PipedRecords } from './piped-records.ts';
-import type { OwnedPlace, Tail } from './place-tail.ts';
+import { flushPipes } from './piped-records.ts';
+import type { OwnedPlace, OwnedTask, Tail, TaskTail } from './place-tail.ts';
 import type { DeadLetter, LetterKind, ParkedKey, ProjectionId, StateStore } from './ports.ts';
 import { type DecodedRecord, isUndecodable, type UndecodableRecord } from './record.ts';
-import type { Topology } from './topology.ts';
-import { createWindowCloser } from './window-closer.ts';
+import { RetryBudget } from './retry-budget.ts';
+import { attemptTasks, type PlaceAttempt, type TaskAttempt } from './task-attempt.ts';
+import { nodesOfTopology, type Topology } from './topology.ts';
+import { type Closing, createWindowCloser } from './window-closer.ts';
 
-type AnyRecord = DecodedRecord | UndecodableRecord;
+export type AnyRecord = DecodedRecord | UndecodableRecord;
 
 /** Consecutive records of an owned place, from where its tail stands. */
 export interface PlaceInput {
@@ -24,6 +25,8 @@ export interface PlaceInput {
   readonly nextOffset: number;
   /** Windows that are due by this time are closed although no record says that time has come: the stream is quiet. */
   readonly wallClockMs?: number;
+  /** Which windows of its task are closed, where it is not all whose time has come. */
+  readonly closing?: Closing;
 }
 
 /** A batch worked out and folded, not committed yet. */
@@ -33,6 +36,9 @@ export interface ComputedBatch {
   readonly handled: HandledByBatch;
   readonly letters: readonly DeadLetter[];
   readonly tails: ReadonlyMap<OwnedPlace, { readonly before: Tail; readonly after: Tail }>;
+  readonly tasks: ReadonlyMap<OwnedTask, { readonly before: TaskTail; readonly after: TaskTail }>;
+  /** States that were due and have been seen to. */
+  readonly closed: number;
   readonly duplicates: number;
   /** The time of the newest event that was new; undefined when there was none. */
   readonly newestMs: number | undefined;
@@ -46,7 +52,8 @@ export interface ComputeOptions {
   readonly projection: ProjectionId;
   readonly store: StateStore;
   readonly onWindowFailure: (error: Error, window: { readonly state: string; readonly key: string }) => void;
-  /** Ends the waiting between two tries of a record. */
+  /** Between two tries of what fails. */
+  readonly pause: (timeMs: number) => Promise<void>;
   readonly stopping: AbortSignal;
 }
 
@@ -58,7 +65,8 @@ export type Compute = (
 
 /**
  * Works out what a batch does. Most run in one go; when a record fails, or order matters behind one that did, the batch is
- * taken again record by record. Nothing outside is touched, so it can be done again at any time.
+ * taken again record by record, and all that fail are tried again together. Nothing outside is touched, so it can be done
+ * again at any time.
  */
 export const createCompute = (options: ComputeOptions): Compute => {
   const { topology } = options;
@@ -67,24 +75,29 @@ export const createCompute = (options: ComputeOptions): Compute => {
     topology.sources.map(({ topic, node }) => [topic, compileNode(node, compiled)]),
   );
   const closeWindows = createWindowCloser(options, compiled);
+  // What one topic brings may meet what another has brought: then the earlier comes first.
+  const inTimeOrder = topology.sources.length > 1 && nodesOfTopology(topology).some(({ state }) => state);
+  const budget = new RetryBudget(topology.onFailure.retries);
 
-  const complete = async (attempt: Attempt, memory: LaneMemory): Promise<void> => {
-    await flushPipes(attempt.at);
-    await closeWindows(attempt.at, attempt.input, memory);
+  const complete = async (task: TaskAttempt, memory: LaneMemory): Promise<void> => {
+    for (const { at } of task.places) await flushPipes(at);
+    await closeWindows(task, memory);
   };
 
-  const inOneGo = async (memory: LaneMemory, inputs: readonly PlaceInput[]): Promise<ComputedBatch> => {
+  const inOneGo = async (memory: LaneMemory, inputs: readonly PlaceInput[]): Promise<Batch> => {
     const batch = new Batch(inputs, memory, options);
-    for (const attempt of batch.attempts()) {
-      const step = steps.get(attempt.input.owned.place.topic);
-      for (const record of attempt.input.records) {
-        if (isUndecodable(record)) batch.condemn(attempt, record, 'undecodable', record.error);
-        else if (batch.isNew(attempt, record)) {
-          attempt.moveTo(record);
-          step?.(record.key, record.value, attempt.at);
+    for (const task of batch.attempts) {
+      for (const { attempt, records } of task.turns(inTimeOrder)) {
+        const step = steps.get(attempt.input.owned.place.topic);
+        for (const record of records) {
+          if (isUndecodable(record)) batch.condemn(attempt, record, 'undecodable', record.error);
+          else if (batch.isNew(attempt, record)) {
+            attempt.moveTo(record);
+            step?.(record.key, record.value, attempt.at);
+          }
         }
       }
-      await complete(attempt, memory);
+      await complete(task, memory);
     }
     return batch;
   };
@@ -93,32 +106,33 @@ export const createCompute = (options: ComputeOptions): Compute => {
     memory: LaneMemory,
     inputs: readonly PlaceInput[],
     condemned: Condemned,
-  ): Promise<ComputedBatch> => {
+  ): Promise<Batch> => {
     const batch = new Batch(inputs, memory, options);
-    for (const attempt of batch.attempts()) {
-      const step = steps.get(attempt.input.owned.place.topic);
-      for (const record of attempt.input.records) {
-        const verdict = batch.verdictBefore(attempt, record, condemned);
-        if (verdict === 'pass') continue;
-        const failed = verdict ?? (await tryRecord(attempt, memory, record as DecodedRecord, step));
-        if (failed) batch.condemn(attempt, record, failed.kind, failed.error);
-        else batch.succeeded(attempt, record as DecodedRecord);
+    for (const task of batch.attempts) {
+      for (const { attempt, records } of task.turns(inTimeOrder)) {
+        const step = steps.get(attempt.input.owned.place.topic);
+        for (const record of records) {
+          const verdict = batch.verdictBefore(attempt, record, condemned);
+          if (verdict === 'pass') continue;
+          const failed = verdict ?? (await tryRecord(attempt, memory, record as DecodedRecord, step));
+          if (failed) batch.condemn(attempt, record, failed.kind, failed.error);
+          else batch.succeeded(attempt, record as DecodedRecord);
+        }
       }
-      await complete(attempt, memory);
+      await complete(task, memory);
     }
     return batch;
   };
 
   /** In a run of its own, which becomes part of the batch only when the record has come through whole. */
   const tryRecord = async (
-    attempt: Attempt,
+    attempt: PlaceAttempt,
     memory: LaneMemory,
     record: DecodedRecord,
     step: Step | undefined,
   ): Promise<{ kind: LetterKind; error: Error } | undefined> => {
     const { at } = attempt;
-    const { retries } = topology.onFailure;
-    for (let failures = 0; ; ) {
+    for (;;) {
       try {
         const { run } = await aside(at, () => {
           attempt.moveTo(record);
@@ -132,8 +146,7 @@ export const createCompute = (options: ComputeOptions): Compute => {
         return undefined;
       } catch (error) {
         if (error instanceof TroubleLoading) throw error;
-        if (failures++ >= retries) return { kind: 'failed', error: asError(error) };
-        await sleep(backoffOf(topology.onFailure, failures - 1), undefined, { signal: options.stopping });
+        return { kind: 'failed', error: asError(error) };
       }
     }
   };
@@ -142,15 +155,26 @@ export const createCompute = (options: ComputeOptions): Compute => {
     memory.trim();
     await loadHandled(options, memory, inputs);
     const isPlain = condemned.size === 0 && !needsCare(topology, inputs);
-    for (;;) {
-      const batch = isPlain
-        ? await inOneGo(memory, inputs).catch((error: unknown) => {
-            if (error instanceof TroubleLoading) throw error;
-            return oneByOne(memory, inputs, condemned);
-          })
-        : await oneByOne(memory, inputs, condemned);
-      if (batch.run.missing.size === 0) return batch;
-      await loadMissing(options, memory, batch.run);
+    for (let retries = 0; ; ) {
+      const batch =
+        isPlain && retries === 0
+          ? await inOneGo(memory, inputs).catch((error: unknown) => {
+              if (error instanceof TroubleLoading) throw error;
+              return oneByOne(memory, inputs, condemned);
+            })
+          : await oneByOne(memory, inputs, condemned);
+      if (batch.run.missing.size > 0) {
+        await loadMissing(options, memory, batch.run);
+        continue;
+      }
+      const { failed } = batch;
+      if (failed === 0 || !budget.mayRetry(retries)) {
+        budget.note({ failed, retries });
+        return batch;
+      }
+      await options.pause(backoffOf(topology.onFailure, retries++));
+      // Nobody waited: what fails may only be given up when it had its time.
+      options.stopping.throwIfAborted();
     }
   };
 };
@@ -160,85 +184,58 @@ const needsCare = ({ onFailure }: Topology, inputs: readonly PlaceInput[]): bool
   inputs.some(({ owned }) => owned.tail.parked.size > 0) ||
   (onFailure.afterRetries === 'park-key' && inputs.some(({ records }) => records.some(isUndecodable)));
 
-/** One place's way through a batch. */
-class Attempt {
-  readonly input: PlaceInput;
-  readonly at: StepContext;
-  readonly before: Tail;
-  parked: ReadonlyMap<string, ParkedKey>;
-  newestMs = Number.NEGATIVE_INFINITY;
-
-  constructor(input: PlaceInput, run: BatchRun) {
-    this.input = input;
-    this.before = input.owned.tail;
-    this.parked = this.before.parked;
-    this.at = {
-      run,
-      place: input.owned.place,
-      origin: { id: '', timeMs: 0 },
-      streamTimeMs: this.before.streamTimeMs,
-      derivedFrom: new Map(),
-      piped: new PipedRecords(),
-    };
-  }
-
-  moveTo(record: DecodedRecord): void {
-    this.at.origin = record;
-    if (record.timeMs > this.newestMs) this.newestMs = record.timeMs;
-    if (record.timeMs > this.at.streamTimeMs) this.at.streamTimeMs = record.timeMs;
-  }
-
-  park(key: string, change: (parked: ParkedKey | undefined) => ParkedKey | undefined): void {
-    const parked = new Map(this.parked);
-    const changed = change(parked.get(key));
-    if (changed) parked.set(key, changed);
-    else parked.delete(key);
-    this.parked = parked;
-  }
-}
-
 class Batch implements ComputedBatch {
   readonly inputs: readonly PlaceInput[];
   readonly run: BatchRun;
   readonly handled = new HandledByBatch();
   readonly letters: DeadLetter[] = [];
+  readonly attempts: readonly TaskAttempt[];
   readonly #memory: LaneMemory;
   readonly #options: ComputeOptions;
-  readonly #attempts: Attempt[] = [];
   #stretch: Stretch | undefined;
   duplicates = 0;
 
   constructor(inputs: readonly PlaceInput[], memory: LaneMemory, options: ComputeOptions) {
     this.inputs = inputs;
     this.run = new BatchRun(memory);
+    this.attempts = attemptTasks(inputs, this.run);
     this.#memory = memory;
     this.#options = options;
   }
 
-  *attempts(): Generator<Attempt> {
-    for (const input of this.inputs) {
-      const attempt = new Attempt(input, this.run);
-      this.#attempts.push(attempt);
-      yield attempt;
-    }
+  get #places(): readonly PlaceAttempt[] {
+    return this.attempts.flatMap(({ places }) => places);
   }
 
   get tails(): ComputedBatch['tails'] {
     return new Map(
-      this.#attempts.map(({ input, at, before, parked }) => [
+      this.#places.map(({ input, at, before, parked }) => [
         input.owned,
-        { before, after: { offset: input.nextOffset, streamTimeMs: at.streamTimeMs, parked } },
+        { before, after: { offset: input.nextOffset, streamTimeMs: at.placeTimeMs, parked } },
       ]),
     );
   }
 
+  get tasks(): ComputedBatch['tasks'] {
+    return new Map(this.attempts.map(({ task, before, after }) => [task, { before, after }]));
+  }
+
+  get closed(): number {
+    return this.attempts.reduce((sum, { closed }) => sum + closed, 0);
+  }
+
+  /** Records that a step failed on. */
+  get failed(): number {
+    return this.letters.filter(({ kind }) => kind === 'failed').length;
+  }
+
   get newestMs(): number | undefined {
-    const newestMs = Math.max(...this.#attempts.map((attempt) => attempt.newestMs));
+    const newestMs = Math.max(...this.#places.map((attempt) => attempt.newestMs));
     return Number.isFinite(newestMs) ? newestMs : undefined;
   }
 
   /** Whether the record has to be looked at; if so it counts as handled from now on. */
-  isNew(attempt: Attempt, record: DecodedRecord): boolean {
+  isNew(attempt: PlaceAttempt, record: DecodedRecord): boolean {
     if (this.#isForAnother(record)) return false;
     if (this.#isHandled(attempt, record)) {
       this.duplicates++;
@@ -250,7 +247,7 @@ class Batch implements ComputedBatch {
 
   /** `pass` for what needs nothing; a failure for what must not even be tried; undefined for what is to be tried. */
   verdictBefore(
-    attempt: Attempt,
+    attempt: PlaceAttempt,
     record: AnyRecord,
     condemned: Condemned,
   ): 'pass' | { kind: LetterKind; error: Error } | undefined {
@@ -270,7 +267,7 @@ class Batch implements ComputedBatch {
     };
   }
 
-  succeeded(attempt: Attempt, record: DecodedRecord): void {
+  succeeded(attempt: PlaceAttempt, record: DecodedRecord): void {
     this.#stretchOf(attempt, record).own.add(record.id);
     if (!record.raw.replay || record.key === null) return;
     attempt.park(record.key, (parked) =>
@@ -278,7 +275,7 @@ class Batch implements ComputedBatch {
     );
   }
 
-  condemn(attempt: Attempt, record: AnyRecord, kind: LetterKind, error: Error): void {
+  condemn(attempt: PlaceAttempt, record: AnyRecord, kind: LetterKind, error: Error): void {
     this.letters.push({ place: attempt.input.owned.place, record: record.raw, kind, error });
     const key = 'key' in record ? record.key : (record.raw.key?.toString('utf8') ?? null);
     if (this.#options.topology.onFailure.afterRetries !== 'park-key' || key === null) return;
@@ -302,13 +299,13 @@ class Batch implements ComputedBatch {
     return raw.replay !== undefined && raw.replay.id !== parked.brokenReplay;
   }
 
-  #isHandled(attempt: Attempt, record: DecodedRecord): boolean {
+  #isHandled(attempt: PlaceAttempt, record: DecodedRecord): boolean {
     const { before, own } = this.#stretchOf(attempt, record);
     return own.has(record.id) || before.some((ids) => ids.has(record.id));
   }
 
   /** Records of one time come together: the stretch of the last one is mostly that of the next. */
-  #stretchOf({ input }: Attempt, { timeMs }: DecodedRecord): Stretch {
+  #stretchOf({ input }: PlaceAttempt, { timeMs }: DecodedRecord): Stretch {
     const { name, place } = input.owned;
     const bucketStartMs = bucketOf(timeMs);
     const last = this.#stretch;

@@ -36,7 +36,8 @@ export const effectsOf = (
     run,
     place,
     origin: record,
-    streamTimeMs: record.timeMs,
+    placeTimeMs: record.timeMs,
+    task: { streamTimeMs: record.timeMs },
     derivedFrom: new Map(),
     piped: new PipedRecords(),
   };

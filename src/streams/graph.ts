@@ -17,7 +17,9 @@ export interface StepContext {
   place: Place;
   origin: Origin;
   /** The latest event time of the place up to this record. */
-  streamTimeMs: number;
+  placeTimeMs: number;
+  /** What the places of one partition number share: the latest event time of all of them up to this record. */
+  readonly task: { streamTimeMs: number };
   /** How many events were derived so far, by step and source event: it makes their ids. */
   derivedFrom: Map<string, number>;
   /** What waits for RxJS operators. */
@@ -72,13 +74,20 @@ export interface FinalResult {
   readonly value: unknown;
 }
 
-/** Given the state and the time that has come; hands on what is final and answers with what is left of the state. */
-export type DueHandler = (options: {
-  readonly key: string;
-  readonly value: unknown;
-  readonly untilMs: number;
-  readonly handOn: (result: FinalResult) => void;
-}) => { readonly value: unknown; readonly dueAtMs?: number } | undefined;
+export interface DueHandler {
+  /** Given the state and the time that has come; hands on what is final and answers with what is left of the state. */
+  close(options: {
+    readonly key: string;
+    readonly value: unknown;
+    readonly untilMs: number;
+    readonly handOn: (result: FinalResult) => void;
+  }): { readonly value: unknown; readonly dueAtMs?: number } | undefined;
+  /** The state with what was final by then, to be handed on at a later time. */
+  postpone(options: { readonly value: unknown; readonly untilMs: number; readonly toMs: number }): {
+    readonly value: unknown;
+    readonly dueAtMs: number;
+  };
+}
 
 export type NodeKind =
   | 'source'

@@ -68,11 +68,11 @@ export interface KStream<V> {
   groupBy(key: (value: V) => string): KCountableStream<V>;
   /** By another key, for everything: the records go to that key's partition, through the outbox and a topic. */
   groupBy(key: (value: V) => string, options: { through: string }): KGroupedStream<V>;
-  /** The latest value of each key. */
-  toTable(name: string): KTable<V>;
+  /** The latest value of each key; null takes the key's row away. */
+  toTable(name: string): KTable<NonNullable<V>, V>;
   /** With the table's row of the same key; records without one are left out. */
-  join<T, R>(table: KTable<T>, combine: (value: V, row: T) => R): KStream<R>;
-  leftJoin<T, R>(table: KTable<T>, combine: (value: V, row: T | undefined) => R): KStream<R>;
+  join<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T) => R): KStream<R>;
+  leftJoin<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T | undefined) => R): KStream<R>;
   /**
    * Derives an event per record, with an id that follows from the record's: it is appended to the outbox in the transaction of
    * the batch. Two steps with one destination need names.
@@ -154,8 +154,8 @@ export interface KWindowedStream<V> extends KWindowedCounts<V> {
 }
 
 /** The latest state of each key. */
-export interface KTable<S> {
+export interface KTable<S, Change = S> {
   readonly name: string;
-  /** The table's changes as they happen. */
-  toStream(): KStream<S>;
+  /** The table's changes as they happen; null, where there is one, says that a row is gone. */
+  toStream(): KStream<Change>;
 }

@@ -1,10 +1,10 @@
 import type { Logger } from 'pino';
 import type { PlaceInput } from './compute-batch.ts';
-import { type OwnedPlace, ownedPlace, tailOf } from './place-tail.ts';
-import type { Move, PlaceState, RecordSource, StartOffset } from './ports.ts';
+import { type OwnedPlace, type OwnedTask, ownedPlace, tailOf, taskTailOf } from './place-tail.ts';
+import type { PlaceState, RecordSource, StartOffset } from './ports.ts';
 import { type DecodedBatch, type Place, placeText } from './record.ts';
 
-const unknownPlace: PlaceState = { checkpoint: undefined, parked: [] };
+const unknownPlace: PlaceState = { checkpoint: undefined, task: undefined, parked: [] };
 
 export interface LanePlacesOptions {
   /** Reads a place from there on, after a pause if there is one; answers with the number of that reading. */
@@ -31,18 +31,32 @@ export class LanePlaces {
     places: readonly (Place & { readonly reading: number })[],
     stored: readonly PlaceState[],
   ): readonly StartOffset[] {
-    this.#owned = new Map(
-      places.map((place, index) => [
-        placeText(place),
-        ownedPlace(place, place.reading, stored[index] ?? unknownPlace),
-      ]),
+    const tasks = new Map(
+      places.map(({ partition }): [number, OwnedTask] => [partition, { partition, tail: taskTailOf([]) }]),
     );
+    this.#owned = new Map(
+      places.flatMap((place, index) => {
+        const task = tasks.get(place.partition);
+        if (!task) return [];
+        return [[placeText(place), ownedPlace(place, task, stored[index] ?? unknownPlace)]];
+      }),
+    );
+    this.restore(this.all, stored);
     return this.all.map(({ place, tail }) => ({ ...place, offset: tail.offset }));
   }
 
   /** What is stored counts, and nothing else. */
   restore(owned: readonly OwnedPlace[], stored: readonly PlaceState[]): void {
-    for (const [index, place] of owned.entries()) place.tail = tailOf(stored[index] ?? unknownPlace);
+    const known = owned.map((place, index) => ({ place, state: stored[index] ?? unknownPlace }));
+    for (const { place, state } of known) place.tail = tailOf(state);
+    for (const [task, own] of Map.groupBy(known, ({ place }) => place.task)) {
+      task.tail = taskTailOf(own.map(({ state }) => state));
+    }
+  }
+
+  /** Places by task. */
+  get tasks(): ReadonlyMap<OwnedTask, readonly OwnedPlace[]> {
+    return Map.groupBy(this.all, ({ task }) => task);
   }
 
   isCurrent({ owned, epoch }: PlaceInput): boolean {
@@ -100,7 +114,8 @@ export class LanePlaces {
       return [];
     }
     if (offset === undefined) return [input];
-    if (input.nextOffset <= offset && input.wallClockMs === undefined) return [];
+    if (input.nextOffset <= offset)
+      return input.wallClockMs === undefined ? [] : [{ ...input, records: [], nextOffset: offset }];
     return [{ ...input, records: input.records.filter(({ raw }) => raw.offset >= offset) }];
   }
 
@@ -111,15 +126,5 @@ export class LanePlaces {
     owned.reading = this.#options.seek(owned.place, offset);
     owned.epoch++;
     owned.expectsOffset = true;
-  }
-
-  /** Topics that share states share them by partition: whoever writes them must still have all of those. */
-  siblingsOf(moving: readonly OwnedPlace[]): readonly Move[] {
-    const partitions = new Set(moving.map(({ place }) => place.partition));
-    return [...this.#owned.values()].flatMap((owned) => {
-      const { offset, streamTimeMs } = owned.tail;
-      if (moving.includes(owned) || offset === undefined || !partitions.has(owned.place.partition)) return [];
-      return [{ ...owned.place, expectedOffset: offset, nextOffset: offset, streamTimeMs, lateRecords: 0 }];
-    });
   }
 }

@@ -11,6 +11,7 @@ import {
 import { halve } from './halve.ts';
 import { LaneMemory } from './lane-memory.ts';
 import { LanePlaces } from './lane-places.ts';
+import type { OwnedPlace, OwnedTask } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
@@ -24,6 +25,7 @@ import {
 import type { DecodedBatch, Place } from './record.ts';
 import { shieldedObserver } from './shielded-observer.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
+import { closedMax } from './window-closer.ts';
 
 export interface LaneSettings {
   /** Pause before a server that did not answer is asked again. */
@@ -66,7 +68,6 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #projection: ProjectionId;
   readonly #compute: Compute;
-  readonly #sharesState: boolean;
   readonly #closesWindows: boolean;
   readonly #places: LanePlaces;
   #memory: LaneMemory;
@@ -84,13 +85,13 @@ export class Lane {
     this.#memory = new LaneMemory(settings);
     this.#places = new LanePlaces({ seek: options.seek, retryDelayMs: settings.retryDelayMs, log });
     const nodes = nodesOfTopology(topology);
-    this.#sharesState = topology.sources.length > 1 && nodes.some(({ state }) => state);
     this.#closesWindows = nodes.some(({ onDue }) => onDue);
     this.#compute = createCompute({
       topology,
       projection: this.#projection,
       store,
       stopping,
+      pause: options.pause,
       onWindowFailure: (error, window) =>
         log.error(
           { err: error, ...window },
@@ -122,30 +123,25 @@ export class Lane {
     return inputs.length === 0 ? undefined : this.#round(inputs);
   }
 
-  /** Gives windows the chance to close by the wall clock, in places where nothing is left to read. */
+  /** Gives windows the chance to close by the wall clock, in tasks where nothing is left to read. */
   async tick(isQuiet: (place: Place) => boolean): Promise<Round | undefined> {
-    if (!this.#closesWindows || this.#outstanding.length > 0) return undefined;
+    if (!this.#closesWindows) return undefined;
     const wallClockMs = this.#options.clock();
-    const quiet = this.#places.all.filter(({ tail, place }) => tail.offset !== undefined && isQuiet(place));
     const inputs: PlaceInput[] = [];
-    for (const owned of quiet) {
-      const { offset = 0 } = owned.tail;
-      if (!(await this.#hasDue(owned.place, wallClockMs))) continue;
-      inputs.push({
-        owned,
-        epoch: owned.epoch,
-        fromOffset: offset,
-        records: [],
-        nextOffset: offset,
-        wallClockMs,
-      });
+    for (const [task, places] of this.#places.tasks) {
+      const owned = places.find(({ tail }) => tail.offset !== undefined);
+      if (!owned || !places.every(({ place }) => isQuiet(place))) continue;
+      if (await this.#hasDue(task, wallClockMs)) inputs.push(tickOf(owned, wallClockMs));
     }
-    return inputs.length === 0 ? undefined : this.#round(inputs);
+    const current = inputs.filter((input) => this.#places.isCurrent(input));
+    // Others have to be computed again first: the next look is soon enough.
+    if (current.length === 0 || !this.#othersAreComputed) return undefined;
+    return this.#round(current.map(({ owned }) => tickOf(owned, wallClockMs)));
   }
 
-  async #hasDue(place: Place, untilMs: number): Promise<boolean> {
+  async #hasDue({ partition }: OwnedTask, untilMs: number): Promise<boolean> {
     try {
-      const due = await this.#options.store.findDue(this.#projection, { place, untilMs, statesMax: 1 });
+      const due = await this.#options.store.findDue(this.#projection, { partition, untilMs, statesMax: 1 });
       return due.length > 0;
     } catch (error) {
       // Whatever is wrong with the store is told by the batches that need it.
@@ -154,13 +150,13 @@ export class Lane {
     }
   }
 
+  get #othersAreComputed(): boolean {
+    return this.#outstanding.every(({ computed, generation }) => computed && generation === this.#generation);
+  }
+
   /** A batch can only be computed ahead on top of others that are; those that are not are computed when they are settled. */
   async #untilOthersAreComputed(): Promise<void> {
-    while (
-      this.#outstanding.some(({ computed, generation }) => !computed || generation !== this.#generation)
-    ) {
-      await this.#moved.promise;
-    }
+    while (!this.#othersAreComputed) await this.#moved.promise;
   }
 
   async #round(inputs: readonly PlaceInput[]): Promise<Round> {
@@ -182,6 +178,7 @@ export class Lane {
     if (generation !== this.#generation)
       throw new Overtaken('The places were given out anew in the meantime');
     for (const [owned, { after }] of computed.tails) owned.tail = after;
+    for (const [task, { after }] of computed.tasks) task.tail = after;
     this.#memory.push(computed);
     return computed;
   }
@@ -276,6 +273,7 @@ export class Lane {
     inputs: readonly PlaceInput[],
     refused: RefusedData,
   ): Promise<readonly AppliedOffset[]> {
+    if (this.#closesWindows && inputs.some(closesSome)) return this.#settleWithoutWindows(inputs);
     const halves = halve(inputs);
     if (halves) {
       const [first, second] = halves;
@@ -285,6 +283,42 @@ export class Lane {
     const [record] = inputs.flatMap(({ records }) => records);
     if (!record) throw new Error('The database refuses a batch without records', { cause: refused });
     return this.#settleInputs(inputs, undefined, new Map([[record, refused]]));
+  }
+
+  /** It may be the result of a window that is refused, and then no record is to blame: those go first, without any window. */
+  async #settleWithoutWindows(inputs: readonly PlaceInput[]): Promise<readonly AppliedOffset[]> {
+    const applied = await this.#settleInputs(
+      inputs
+        .filter(({ records, wallClockMs }) => records.length > 0 || wallClockMs === undefined)
+        .map((input) => ({ ...input, closing: { statesMax: 0 } })),
+    );
+    const tasks = new Map(inputs.map(({ owned, wallClockMs }) => [owned.task, { owned, wallClockMs }]));
+    for (const { owned, wallClockMs } of tasks.values()) await this.#closeWindows(owned, wallClockMs);
+    return applied;
+  }
+
+  /** Fewer and fewer windows at once, until the one that is refused stands alone: it is kept, and tried again later. */
+  async #closeWindows(owned: OwnedPlace, wallClockMs = Number.NEGATIVE_INFINITY): Promise<void> {
+    const { task } = owned;
+    for (let statesMax = closedMax; ; ) {
+      const tick = tickOf(owned, Math.max(wallClockMs, task.tail.streamTimeMs));
+      if (!this.#places.isCurrent(tick) || !(await this.#hasDue(task, tick.wallClockMs))) return;
+      const computed = await this.#computeNow([{ ...tick, closing: { statesMax } }]);
+      try {
+        await this.#commit(computed);
+        statesMax = Math.min(closedMax, statesMax * 2);
+      } catch (error) {
+        if (!(error instanceof RefusedData)) throw error;
+        await this.#reload();
+        if (computed.closed > 1) statesMax = Math.ceil(computed.closed / 2);
+        else await this.#postponeWindow(owned, tick.wallClockMs, error);
+      }
+    }
+  }
+
+  async #postponeWindow(owned: OwnedPlace, wallClockMs: number, refused: RefusedData): Promise<void> {
+    const closing = { statesMax: 1, refused };
+    await this.#commit(await this.#computeNow([{ ...tickOf(owned, wallClockMs), closing }]));
   }
 
   async #commit(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
@@ -298,8 +332,7 @@ export class Lane {
     for (const [outside, values] of run.calls) await outside.perform(values);
     const startedMs = clock();
     const memory = this.#memory;
-    const siblings = this.#sharesState ? this.#places.siblingsOf([...computed.tails.keys()]) : [];
-    const outcome = await store.commit(commitOf(this.#projection, computed, siblings));
+    const outcome = await store.commit(commitOf(this.#projection, computed));
     if (outcome.kind === 'fenced') return this.#fenced(computed);
     memory.commit(computed);
     for (const { place, record, kind, error } of letters) {
@@ -341,19 +374,20 @@ export class Lane {
     }
   }
 
-  /** Either an earlier try was committed and its answer lost, or the place has gone to another process. */
+  /** The task has gone to another process, or an operator was there. */
   async #fenced(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
     const { observer, log } = this.#options;
     const inputs = computed.inputs.filter((input) => this.#places.isCurrent(input));
     await this.#reload();
     if (inputs.length === 0) return [];
-    if (inputs.every(({ owned, nextOffset }) => owned.tail.offset === nextOffset)) return appliedBy(computed);
     observer.fenced(this.#projection);
     log.warn(
       { places: inputs.map(({ owned }) => owned.name) },
       'Another process was here: what was computed is dropped, and read again from the checkpoint',
     );
-    for (const { owned } of inputs) this.#places.readAgain(owned);
+    for (const { owned, nextOffset } of inputs) {
+      if (owned.tail.offset !== nextOffset) this.#places.readAgain(owned);
+    }
     return [];
   }
 
@@ -381,6 +415,14 @@ export class Lane {
 class Overtaken extends Error {
   override readonly name = 'Overtaken';
 }
+
+/** No records: only what the wall clock closes. */
+const tickOf = (owned: OwnedPlace, wallClockMs: number): PlaceInput & { readonly wallClockMs: number } => {
+  const { offset = 0 } = owned.tail;
+  return { owned, epoch: owned.epoch, fromOffset: offset, records: [], nextOffset: offset, wallClockMs };
+};
+
+const closesSome = ({ closing }: PlaceInput): boolean => closing?.statesMax !== 0;
 
 const withResolvers = (): PromiseWithResolvers<void> => Promise.withResolvers<void>();
 

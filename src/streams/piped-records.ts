@@ -10,6 +10,7 @@ export interface Pipe {
 /** How things stood when a record went into the operators. */
 interface Entry {
   readonly key: string | null;
+  readonly placeTimeMs: number;
   readonly streamTimeMs: number;
 }
 
@@ -24,14 +25,15 @@ interface Waiting {
 export class PipedRecords {
   readonly #waiting = new Map<Pipe, Waiting>();
 
-  add(pipe: Pipe, next: Step, record: StreamRecord<unknown>, streamTimeMs: number): void {
+  add(pipe: Pipe, next: Step, record: StreamRecord<unknown>, at: StepContext): void {
     let waiting = this.#waiting.get(pipe);
     if (!waiting) {
       waiting = { pipe, next, records: [], entries: new Map() };
       this.#waiting.set(pipe, waiting);
     }
     waiting.records.push(record);
-    waiting.entries.set(record.id, { key: record.key, streamTimeMs });
+    const { placeTimeMs, task } = at;
+    waiting.entries.set(record.id, { key: record.key, placeTimeMs, streamTimeMs: task.streamTimeMs });
   }
 
   /** Each only once. */
@@ -62,13 +64,25 @@ const handOn = (
 ): void => {
   const entry = entries.get(record.id);
   requireSameKey(pipe, record, entry, entries);
-  const reachedMs = at.streamTimeMs;
   at.origin = record;
-  if (entry) at.streamTimeMs = entry.streamTimeMs;
+  atTime(at, entry ?? { placeTimeMs: at.placeTimeMs, ...at.task }, () => next(record.key, record.value, at));
+};
+
+/** What follows sees these times; those that were reached come back. */
+export const atTime = (
+  at: StepContext,
+  times: { readonly placeTimeMs: number; readonly streamTimeMs: number },
+  work: () => void,
+): void => {
+  const { placeTimeMs, task } = at;
+  const { streamTimeMs } = task;
+  at.placeTimeMs = times.placeTimeMs;
+  task.streamTimeMs = times.streamTimeMs;
   try {
-    next(record.key, record.value, at);
+    work();
   } finally {
-    at.streamTimeMs = reachedMs;
+    at.placeTimeMs = placeTimeMs;
+    task.streamTimeMs = streamTimeMs;
   }
 };
 

@@ -1,4 +1,4 @@
-import type { ParkedChange, ParkedKey, PlaceState } from './ports.ts';
+import type { ParkedChange, ParkedKey, PlaceState, TaskState } from './ports.ts';
 import { type Place, placeText } from './record.ts';
 
 /** Where a place stands once everything that was computed is committed. */
@@ -9,10 +9,24 @@ export interface Tail {
   readonly parked: ReadonlyMap<string, ParkedKey>;
 }
 
+/** Where a task stands once everything that was computed is committed. */
+export interface TaskTail {
+  /** Undefined where nothing was ever committed. */
+  readonly commits: TaskState['commits'] | undefined;
+  readonly streamTimeMs: number;
+}
+
+/** The places of one number, of all topics: they share states, and their time. */
+export interface OwnedTask {
+  readonly partition: number;
+  tail: TaskTail;
+}
+
 /** A place that this process has, as far as it has come. */
 export interface OwnedPlace {
   readonly place: Place;
   readonly name: string;
+  readonly task: OwnedTask;
   /** Batches of earlier readings are dropped. */
   reading: number;
   /** Grows when the place is read again from its checkpoint. */
@@ -26,10 +40,15 @@ export interface OwnedPlace {
   tail: Tail;
 }
 
-export const ownedPlace = (place: Place, reading: number, stored: PlaceState): OwnedPlace => ({
+export const ownedPlace = (
+  place: Place & { readonly reading: number },
+  task: OwnedTask,
+  stored: PlaceState,
+): OwnedPlace => ({
   place: { topic: place.topic, partition: place.partition },
   name: placeText(place),
-  reading,
+  task,
+  reading: place.reading,
   epoch: 0,
   expectsOffset: stored.checkpoint !== undefined,
   firstOffset: undefined,
@@ -42,6 +61,18 @@ export const tailOf = ({ checkpoint, parked }: PlaceState): Tail => ({
   streamTimeMs: checkpoint?.streamTimeMs ?? Number.NEGATIVE_INFINITY,
   parked: new Map(parked.map((parkedKey) => [parkedKey.key, parkedKey])),
 });
+
+/** Before tasks were kept, their time was that of their places. */
+export const taskTailOf = (places: readonly PlaceState[]): TaskTail => ({
+  commits: places.find(({ task }) => task)?.task?.commits,
+  streamTimeMs: Math.max(
+    Number.NEGATIVE_INFINITY,
+    ...places.flatMap(({ task, checkpoint }) => [task, checkpoint]).map(timeOf),
+  ),
+});
+
+const timeOf = (known: { readonly streamTimeMs: number } | undefined): number =>
+  known?.streamTimeMs ?? Number.NEGATIVE_INFINITY;
 
 /** What has to be stored of the parked keys to come from one tail to the next. */
 export const parkedChanges = (place: Place, before: Tail, after: Tail): readonly ParkedChange[] => {

@@ -78,7 +78,15 @@ export interface DeadLetters {
 /** What a projection has applied of a place. */
 export interface Checkpoint {
   readonly nextOffset: number;
-  /** The latest event time seen: what windows go by. −Infinity before the first record. */
+  /** The latest event time seen in the place: what counts by window go by. −Infinity before the first record. */
+  readonly streamTimeMs: number;
+}
+
+/** What a projection knows of the partitions of one number, which one process at a time has, over all topics. */
+export interface TaskState {
+  /** Grows by one with every commit: whoever expects another number is not the one who made the last. */
+  readonly commits: number;
+  /** The latest event time seen in any of them: what windows that are handed on go by. */
   readonly streamTimeMs: number;
 }
 
@@ -96,6 +104,8 @@ export interface ParkedKey {
 
 export interface PlaceState {
   readonly checkpoint: Checkpoint | undefined;
+  /** Undefined where nothing was committed for the partition's number. */
+  readonly task: TaskState | undefined;
   readonly parked: readonly ParkedKey[];
 }
 
@@ -119,7 +129,7 @@ export interface FactEffect {
 }
 
 export interface StateChange {
-  /** States are found by key alone, and when they are due by their place: the one whose records change them. */
+  /** States are found by key alone, and when they are due by their partition's number. */
   readonly place: Place;
   readonly state: StateDefinition;
   readonly key: string;
@@ -130,7 +140,6 @@ export interface StateChange {
 }
 
 export interface DueState {
-  readonly place: Place;
   readonly state: string;
   readonly key: string;
   readonly value: unknown;
@@ -165,6 +174,14 @@ export interface Move extends Place {
   readonly lateRecords: number;
 }
 
+/** A commit for a task. */
+export interface TaskMove {
+  readonly partition: number;
+  /** How many there must have been before; undefined when there was none. */
+  readonly expectedCommits: number | undefined;
+  readonly streamTimeMs: number;
+}
+
 export interface ParkedChange extends Place {
   readonly key: string;
   /** Records behind the key before this batch; undefined when it was not parked. Checked, as an operator may release keys. */
@@ -176,6 +193,7 @@ export interface ParkedChange extends Place {
 /** Everything a batch does, over one or more places; committed whole or not at all. */
 export interface BatchCommit {
   readonly projection: ProjectionId;
+  readonly tasks: readonly TaskMove[];
   readonly moves: readonly Move[];
   readonly handled: readonly HandledIds[];
   readonly facts: readonly FactEffect[];
@@ -188,7 +206,7 @@ export interface BatchCommit {
 export type CommitOutcome =
   /** `knownFacts`: how many facts had been told before and added nothing. */
   | { readonly kind: 'committed'; readonly knownFacts: number }
-  /** A checkpoint or a parked key is not where the batch began: somebody else has been there. Nothing was changed. */
+  /** A task, a checkpoint or a parked key is not where the batch began: somebody else has been there. Nothing was changed. */
   | { readonly kind: 'fenced' };
 
 /** The database refused the data itself (a constraint, a number too large): waiting does not help, another record may. */
@@ -218,10 +236,10 @@ export interface StateStore {
     projection: ProjectionId,
     requests: readonly StateRequest[],
   ): Promise<readonly ReadonlyMap<string, unknown>[]>;
-  /** States of the place that were due by then, the earliest first. */
+  /** States of the partition's number that were due by then, over all topics, the earliest first. */
   findDue(
     projection: ProjectionId,
-    request: { readonly place: Place; readonly untilMs: number; readonly statesMax: number },
+    request: { readonly partition: number; readonly untilMs: number; readonly statesMax: number },
   ): Promise<readonly DueState[]>;
   commit(batch: BatchCommit): Promise<CommitOutcome>;
 }

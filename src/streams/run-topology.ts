@@ -1,10 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { concatMap, lastValueFrom, Subject, tap } from 'rxjs';
-import { Lane, type LaneSettings } from './lane.ts';
+import { type AppliedOffset, Lane, type LaneSettings } from './lane.ts';
 import type { DeadLetters, RecordDecoder, RecordSource, StateStore, StreamsObserver } from './ports.ts';
 import type { DecodedBatch, RawBatch } from './record.ts';
 import type { Topology } from './topology.ts';
+import { createTurn, tickEveryMs } from './turn.ts';
 
 export interface StreamsSettings extends LaneSettings {
   /** Records that are folded into one transaction at most. */
@@ -30,8 +31,6 @@ export interface RunningTopology {
 
 /** Rounds on their way at once: one that is read, one that is computed, one that is committed. */
 const roundsMax = 3;
-/** How long a quiet stream waits before it looks whether a window wants to be closed. */
-const quietMs = 1000;
 /** How long a stop waits for what is on its way; what is not committed then is read again by whoever comes next. */
 const stopWaitMs = 5000;
 
@@ -77,6 +76,7 @@ interface Rounds {
 /** Each round needs a ticket and gives it back in the end, so that however slow the database is, little is in memory. */
 const startRounds = (options: RunOptions, lane: Lane): Rounds => {
   const { source, settings } = options;
+  const turn = createTurn({ lane, clock: Date.now, isCaughtUp: (place) => source.isCaughtUp(place) });
   const tickets = new Subject<void>();
   let isFinishing = false;
   let underWay = roundsMax;
@@ -88,13 +88,15 @@ const startRounds = (options: RunOptions, lane: Lane): Rounds => {
   const finished = lastValueFrom(
     tickets.pipe(
       concatMap(() =>
-        isFinishing ? [[]] : source.take({ recordsMax: settings.pollRecordsMax, waitMs: quietMs }),
+        isFinishing ? [[]] : source.take({ recordsMax: settings.pollRecordsMax, waitMs: tickEveryMs }),
       ),
       concatMap((batches) => Promise.all(batches.map((batch) => decode(options, batch)))),
-      concatMap((batches) =>
-        batches.length > 0 ? lane.compute(batches) : lane.tick((place) => source.isCaughtUp(place)),
-      ),
-      concatMap(async (round) => (round ? lane.settle(round) : [])),
+      concatMap(turn),
+      concatMap(async (settled) => {
+        const applied: AppliedOffset[] = [];
+        for (const round of settled) applied.push(...(await lane.settle(round)));
+        return applied;
+      }),
       tap((applied) => {
         if (applied.length > 0) source.reportApplied(applied);
         next();

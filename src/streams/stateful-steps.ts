@@ -5,6 +5,7 @@ import {
   closesAtMs,
   type FixedWindows,
   type OpenWindow,
+  readyAtMs,
   type SessionWindows,
   type Windows,
   windowStarts,
@@ -32,7 +33,7 @@ export const aggregateNode = <V, S>(
       const key = keyed(recordKey, state);
       const known = at.run.read(state, key);
       if (!known) return;
-      const folded = fold((known.value as S | undefined) ?? initial, value as V, key);
+      const folded = fold(known.value === undefined ? initial : (known.value as S), value as V, key);
       at.run.write({ place: at.place, state, key, value: folded });
       next(key, shown(folded), at);
     },
@@ -64,14 +65,16 @@ export const tableNode = (name: string): NodeOf => {
     state,
     compile: (next) => (recordKey, value, at) => {
       const key = keyed(recordKey, state);
-      at.run.write({ place: at.place, state, key, value: { latest: value } });
+      const isGone = value === null || value === undefined;
+      at.run.write({ place: at.place, state, key, value: isGone ? undefined : { latest: value } });
       next(key, value, at);
     },
   };
 };
 
+/** Rows with null in them were kept before null took a row away. */
 export const latestOf = (state: unknown): unknown =>
-  (state as { readonly latest: unknown } | undefined)?.latest;
+  (state as { readonly latest: unknown } | undefined)?.latest ?? undefined;
 
 export const joinNode = (
   table: {
@@ -183,25 +186,33 @@ export const windowNode = <V, S>(
         at.run.write({ place: at.place, state, key, value: changed, dueAtMs: dueAt(windows, changed) });
       else at.run.noteLate(at.place);
     },
-    onDue: ({ key, value, untilMs, handOn }) => {
-      const open = value as WindowState<S>;
-      const isClosed = (window: OpenWindow<S>): boolean => closesAtMs(windows, window) <= untilMs;
-      for (const window of open.filter(isClosed)) {
-        const { startMs, endMs } = window;
-        handOn({
-          name: `${startMs} ${endMs}`,
-          timeMs: closesAtMs(windows, window),
-          value: { key, startMs, endMs, value: window.value } satisfies Windowed<S>,
-        });
-      }
-      const left = open.filter((window) => !isClosed(window));
-      return left.length === 0 ? undefined : { value: left, dueAtMs: dueAt(windows, left) };
+    onDue: {
+      close: ({ key, value, untilMs, handOn }) => {
+        const open = value as WindowState<S>;
+        const left = open.filter((window) => readyAtMs(windows, window) > untilMs);
+        for (const window of open) {
+          if (readyAtMs(windows, window) > untilMs) continue;
+          const { startMs, endMs } = window;
+          handOn({
+            name: `${startMs} ${endMs}`,
+            timeMs: closesAtMs(windows, window),
+            value: { key, startMs, endMs, value: window.value } satisfies Windowed<S>,
+          });
+        }
+        return left.length === 0 ? undefined : { value: left, dueAtMs: dueAt(windows, left) };
+      },
+      postpone: ({ value, untilMs, toMs }) => {
+        const postponed = (value as WindowState<S>).map((window) =>
+          readyAtMs(windows, window) > untilMs ? window : { ...window, retryAtMs: toMs },
+        );
+        return { value: postponed, dueAtMs: dueAt(windows, postponed) };
+      },
     },
   };
 };
 
 const dueAt = (windows: Windows, open: WindowState<unknown>): number =>
-  Math.min(...open.map((window) => closesAtMs(windows, window)));
+  Math.min(...open.map((window) => readyAtMs(windows, window)));
 
 /** The windows with the record in them, or undefined when all it belongs to are closed. */
 type Opener<V, S> = (
@@ -215,12 +226,13 @@ const fixedFor =
   <V, S>(windows: FixedWindows, { initial, fold }: Aggregation<V, S>): Opener<V, S> =>
   (open, value, key, at) => {
     const starts = windowStarts(windows, at.origin.timeMs).filter(
-      (startMs) => closesAtMs(windows, { endMs: startMs + windows.sizeMs }) > at.streamTimeMs,
+      (startMs) => closesAtMs(windows, { endMs: startMs + windows.sizeMs }) > at.task.streamTimeMs,
     );
     if (starts.length === 0) return undefined;
     const byStart = new Map(open.map((window) => [window.startMs, window]));
     for (const startMs of starts) {
-      const before = byStart.get(startMs)?.value ?? initial;
+      const window = byStart.get(startMs);
+      const before = window ? window.value : initial;
       byStart.set(startMs, { startMs, endMs: startMs + windows.sizeMs, value: fold(before, value, key) });
     }
     return [...byStart.values()].sort((a, b) => a.startMs - b.startMs);
@@ -239,17 +251,18 @@ const sessionFor =
     const touches = (window: OpenWindow<S>): boolean =>
       window.startMs <= alone.endMs &&
       alone.startMs <= window.endMs &&
-      closesAtMs(windows, window) > at.streamTimeMs;
+      closesAtMs(windows, window) > at.task.streamTimeMs;
     const touched = open.filter(touches).sort((a, b) => a.startMs - b.startMs);
-    if (touched.length === 0 && closesAtMs(windows, alone) <= at.streamTimeMs) return undefined;
-    const joined = touched.reduce<S | undefined>(
-      (state, window) => (state === undefined || !merge ? window.value : merge(state, window.value)),
-      undefined,
+    if (touched.length === 0 && closesAtMs(windows, alone) <= at.task.streamTimeMs) return undefined;
+    const [first, ...others] = touched.map((window) => window.value);
+    const joined = others.reduce<S | undefined>(
+      (state, other) => (merge ? merge(state as S, other) : other),
+      first,
     );
     const grown = {
       startMs: Math.min(alone.startMs, ...touched.map(({ startMs }) => startMs)),
       endMs: Math.max(alone.endMs, ...touched.map(({ endMs }) => endMs)),
-      value: fold(joined ?? initial, value, key),
+      value: fold(touched.length === 0 ? initial : (joined as S), value, key),
     };
     return [...open.filter((window) => !touches(window)), grown].sort((a, b) => a.startMs - b.startMs);
   };

@@ -105,7 +105,7 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
     streamAfter<R>(follow(parent, node), context);
 
   const joined = <T, R>(
-    table: KTable<T>,
+    table: KTable<T, unknown>,
     keepsUnmatched: boolean,
     combine: (value: V, row: T) => R,
   ): KStream<R> => {
@@ -204,7 +204,7 @@ const pipeNode = (pipe: Pipe): Omit<TopologyNode, 'children'> => ({
   kind: 'pipe',
   label: pipe.name,
   compile: (next) => (key, value, at) =>
-    at.piped.add(pipe, next, { key, value, id: at.origin.id, timeMs: at.origin.timeMs }, at.streamTimeMs),
+    at.piped.add(pipe, next, { key, value, id: at.origin.id, timeMs: at.origin.timeMs }, at),
 });
 
 const toNode = (step: DerivingStep, make: (value: unknown) => unknown): Omit<TopologyNode, 'children'> => ({
@@ -280,14 +280,17 @@ const keptBy = new WeakMap<
   { readonly state: StateDefinition; readonly shownOf: (state: unknown) => unknown }
 >();
 
-const tableAfter = <S>(
+const tableAfter = <S, Change = S>(
   node: TopologyNode,
   context: BuildContext,
   shownOf: (state: unknown) => unknown = (state) => state,
-): KTable<S> => {
+): KTable<S, Change> => {
   const { state } = node;
   if (!state) throw new Error(`${node.label} keeps no state`);
-  const table: KTable<S> = { name: state.name, toStream: () => streamAfter<S>(node, context) };
+  const table: KTable<S, Change> = {
+    name: state.name,
+    toStream: () => streamAfter<Change>(node, context),
+  };
   keptBy.set(table, { state, shownOf });
   return table;
 };

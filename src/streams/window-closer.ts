@@ -1,5 +1,5 @@
 import { aside } from './aside.ts';
-import { type ComputeOptions, loading, type PlaceInput } from './compute-batch.ts';
+import { type ComputeOptions, loading } from './compute-batch.ts';
 import { idAt } from './derived-id.ts';
 import {
   type DueHandler,
@@ -10,80 +10,124 @@ import {
   type TopologyNode,
 } from './graph.ts';
 import type { LaneMemory } from './lane-memory.ts';
-import { placeText } from './record.ts';
+import { atTime } from './piped-records.ts';
 import type { StateDefinition } from './tables.ts';
+import type { TaskAttempt } from './task-attempt.ts';
 import { nodesOfTopology } from './topology.ts';
 
-/** Windows that are closed in one batch at most; what is left is closed with the next one. */
-const closedMax = 500;
+/** States whose windows are closed in one batch at most; what is left is closed with the next one. */
+export const closedMax = 500;
 /** A window whose result cannot be handed on has no record to set aside: it is kept and tried again after this time. */
 const retryAfterMs = 60_000;
 
-interface Closing {
+/** Which windows a batch closes, where it is not simply all whose time has come. */
+export interface Closing {
+  /** States whose windows are closed, the earliest first; 0 leaves all of them for later. */
+  readonly statesMax: number;
+  /** Why the windows that are to be closed are kept instead, and tried again later. */
+  readonly refused?: Error;
+}
+
+interface ClosingStep {
   readonly state: StateDefinition;
   readonly onDue: DueHandler;
   readonly next: Step;
 }
 
-/** Hands on the windows of a place whose time has come, by its stream or, when that is quiet, by the wall clock. */
+interface Due {
+  readonly step: ClosingStep;
+  readonly key: string;
+  readonly dueAtMs: number;
+  /** As the store has it. */
+  readonly value: unknown;
+}
+
+export type CloseWindows = (attempt: TaskAttempt, memory: LaneMemory) => Promise<void>;
+
+/** Hands on the windows of a task whose time has come, by its stream or, when that is quiet, by the wall clock. */
 export const createWindowCloser = (
   { topology, store, projection, onWindowFailure }: ComputeOptions,
   compiled: Map<TopologyNode, Step>,
-): ((at: StepContext, input: PlaceInput, memory: LaneMemory) => Promise<void>) => {
-  const closings = new Map<string, Closing>(
+): CloseWindows => {
+  const steps = new Map<string, ClosingStep>(
     nodesOfTopology(topology).flatMap((node) =>
       node.onDue && node.state
         ? [[node.state.name, { state: node.state, onDue: node.onDue, next: nextOf(node, compiled) }]]
         : [],
     ),
   );
-  if (closings.size === 0) return async () => {};
+  if (steps.size === 0) return async () => {};
 
-  /** States that became due in what is not committed yet: the store does not know of them. */
-  const dueInFlight = (at: StepContext, memory: LaneMemory, untilMs: number) =>
-    [...memory.inFlight.map(({ run }) => run), at.run]
+  /** In the order of their times, each state once: as the store has them, or as what is not committed yet has made them. */
+  const findDue = async (
+    { task: { partition } }: TaskAttempt,
+    { at, memory, untilMs }: { at: StepContext; memory: LaneMemory; untilMs: number },
+  ): Promise<readonly Due[]> => {
+    const stored = await loading(store.findDue(projection, { partition, untilMs, statesMax: closedMax }));
+    const inFlight = [...memory.inFlight.map(({ run }) => run), at.run]
       .flatMap((run) => run.states)
-      .filter(
-        ({ place, dueAtMs }) =>
-          dueAtMs !== undefined && dueAtMs <= untilMs && placeText(place) === placeText(at.place),
-      )
-      .map(({ state, key, value, dueAtMs = untilMs }) => ({ state: state.name, key, value, dueAtMs }));
+      .flatMap(({ place, state, key, value, dueAtMs }) =>
+        dueAtMs !== undefined && dueAtMs <= untilMs && place.partition === partition
+          ? [{ state: state.name, key, value, dueAtMs }]
+          : [],
+      );
+    const found = new Map<string, Due>();
+    for (const { state, key, value, dueAtMs } of [...stored, ...inFlight]) {
+      const step = steps.get(state);
+      if (step && currentValue(at, { step, key, value }) !== undefined)
+        found.set(`${state} ${key}`, { step, key, dueAtMs, value });
+    }
+    return [...found.values()].sort((a, b) => a.dueAtMs - b.dueAtMs);
+  };
 
-  return async (at, { owned, wallClockMs }, memory) => {
-    const untilMs = Math.max(at.streamTimeMs, wallClockMs ?? Number.NEGATIVE_INFINITY);
-    if (untilMs === Number.NEGATIVE_INFINITY) return;
-    const stored = await loading(
-      store.findDue(projection, { place: owned.place, untilMs, statesMax: closedMax }),
-    );
-    const seen = new Set<string>();
-    for (const { state: name, key, value } of [...stored, ...dueInFlight(at, memory, untilMs)]) {
-      const closing = closings.get(name);
-      if (!closing || seen.has(`${name} ${key}`)) continue;
-      seen.add(`${name} ${key}`);
-      const current = at.run.find(name, key) ?? { value };
-      if (current.value === undefined) continue;
-      const handOn = ({ name: result, timeMs, value: final }: FinalResult): void => {
-        // A window that the wall clock has closed must not be opened again by a late record.
-        at.streamTimeMs = Math.max(at.streamTimeMs, timeMs);
-        at.origin = { id: idAt(timeMs, `${projection.name} ${name} ${key} ${result}`), timeMs };
-        closing.next(key, final, at);
-      };
-      const change = { place: owned.place, state: closing.state, key };
+  const closeOne = async (
+    attempt: TaskAttempt,
+    at: StepContext,
+    due: Due,
+    untilMs: number,
+  ): Promise<void> => {
+    const { step, key } = due;
+    const value = currentValue(at, due);
+    let reachedMs = attempt.time.streamTimeMs;
+    const handOn = ({ name, timeMs, value: result }: FinalResult): void => {
+      // A window that the wall clock has closed must not be opened again by a late record.
+      reachedMs = Math.max(reachedMs, timeMs);
+      at.origin = { id: idAt(timeMs, `${projection.name} ${step.state.name} ${key} ${name}`), timeMs };
+      // What follows takes it for as late as it is, however far the records of its batch have come since.
+      const streamTimeMs = Math.max(attempt.before.streamTimeMs, timeMs);
+      atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result, at));
+    };
+    const { done: left, run } = await aside(at, () => step.onDue.close({ key, value, untilMs, handOn }));
+    at.run.absorb(run);
+    // What it misses is loaded with what the whole batch misses.
+    for (const [state, keys] of run.missing) for (const missed of keys) at.run.read(state, missed);
+    at.run.write({ place: at.place, state: step.state, key, value: undefined, ...left });
+    attempt.time.streamTimeMs = reachedMs;
+  };
+
+  return async (attempt, memory) => {
+    const [first] = attempt.places;
+    if (!first) return;
+    const { at, input } = first;
+    const { statesMax, refused }: Closing = input.closing ?? { statesMax: Number.POSITIVE_INFINITY };
+    const untilMs = Math.max(attempt.time.streamTimeMs, input.wallClockMs ?? Number.NEGATIVE_INFINITY);
+    if (statesMax === 0 || untilMs === Number.NEGATIVE_INFINITY) return;
+    for (const due of (await findDue(attempt, { at, memory, untilMs })).slice(0, statesMax)) {
+      attempt.closed++;
       try {
-        const left = await closeOne(at, () => closing.onDue({ key, value: current.value, untilMs, handOn }));
-        at.run.write({ ...change, value: undefined, ...left });
+        if (refused) throw refused;
+        await closeOne(attempt, at, due, untilMs);
       } catch (error) {
-        onWindowFailure(error as Error, { state: name, key });
-        at.run.write({ ...change, value: current.value, dueAtMs: untilMs + retryAfterMs });
+        const { step, key } = due;
+        const value = currentValue(at, due);
+        onWindowFailure(error as Error, { state: step.state.name, key });
+        const postponed = step.onDue.postpone({ value, untilMs, toMs: untilMs + retryAfterMs });
+        at.run.write({ place: at.place, state: step.state, key, ...postponed });
       }
     }
   };
 };
 
-/** What it misses is loaded with what the whole batch misses. */
-const closeOne = async <T>(at: StepContext, close: () => T): Promise<T> => {
-  const { done, run } = await aside(at, close);
-  at.run.absorb(run);
-  for (const [state, keys] of run.missing) for (const key of keys) at.run.read(state, key);
-  return done;
-};
+/** What another window of the same batch has put into it counts. */
+const currentValue = (at: StepContext, { step, key, value }: Omit<Due, 'dueAtMs'>): unknown =>
+  (at.run.find(step.state.name, key) ?? { value }).value;

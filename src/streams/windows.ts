@@ -65,8 +65,14 @@ export interface OpenWindow<S> {
   readonly startMs: number;
   readonly endMs: number;
   readonly value: S;
+  /** Set when it could not be handed on: it is not tried again before that. */
+  readonly retryAtMs?: number;
 }
 
-/** When a window takes no more records. */
+/** When a window takes no more records. A session still takes what comes exactly one gap after its last record. */
 export const closesAtMs = (windows: Windows, window: { readonly endMs: number }): number =>
-  window.endMs + windows.graceMs;
+  window.endMs + windows.graceMs + (windows.kind === 'session' ? 1 : 0);
+
+/** When it is to be handed on. */
+export const readyAtMs = (windows: Windows, window: OpenWindow<unknown>): number =>
+  Math.max(closesAtMs(windows, window), window.retryAtMs ?? Number.NEGATIVE_INFINITY);

@@ -4,7 +4,7 @@ import type { Place } from '../../src/streams/record.ts';
 import type { CounterRow, CounterTable, RowTable, TableDelta } from '../../src/streams/tables.ts';
 import { contractTables } from './state-store-contract/batches.ts';
 import { describeHandled } from './state-store-contract/handled.ts';
-import { describeCheckpoints, describeParkedKeys } from './state-store-contract/places.ts';
+import { describeCheckpoints, describeParkedKeys, describeTasks } from './state-store-contract/places.ts';
 import { describeCounters, describeFacts, describeStates } from './state-store-contract/tables.ts';
 import { describeWholeness } from './state-store-contract/wholeness.ts';
 
@@ -58,6 +58,7 @@ export const describeStateStore = (
     };
 
     describeCheckpoints(underTest);
+    describeTasks(underTest);
     describeParkedKeys(underTest);
     describeHandled(underTest);
     describeFacts(underTest);

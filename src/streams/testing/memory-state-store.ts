@@ -9,6 +9,7 @@ import {
   RefusedData,
   type StateChange,
   type StateStore,
+  type TaskState,
 } from '../ports.ts';
 import { type Place, placeText } from '../record.ts';
 import type { CounterRow, CounterTable } from '../tables.ts';
@@ -25,6 +26,7 @@ interface StoredState extends StateChange {
 
 /** Everything a store holds; replaced as a whole by a commit, so that a commit is all or nothing. */
 interface Contents {
+  readonly tasks: Map<string, TaskState>;
   readonly checkpoints: Map<string, StoredCheckpoint>;
   readonly parked: Map<string, ParkedKey>;
   readonly handled: Map<string, Set<string>>;
@@ -45,6 +47,7 @@ export interface MemoryStateStoreOptions {
 /** A state store in memory, for tests: the same contract as the real one, and nothing that survives the process. */
 export class MemoryStateStore implements StateStore {
   #contents: Contents = {
+    tasks: new Map(),
     checkpoints: new Map(),
     parked: new Map(),
     handled: new Map(),
@@ -64,11 +67,12 @@ export class MemoryStateStore implements StateStore {
   }
 
   async loadPlaces(projection: ProjectionId, places: readonly Place[]) {
-    const { checkpoints, parked } = this.#contents;
+    const { tasks, checkpoints, parked } = this.#contents;
     return places.map((place) => {
       const id = `${idOf(projection)} ${placeText(place)}`;
       return {
         checkpoint: withoutLate(checkpoints.get(id)),
+        task: tasks.get(`${idOf(projection)} ${place.partition}`),
         parked: [...parked].filter(([key]) => key.startsWith(`${id} `)).map(([, value]) => value),
       };
     });
@@ -97,10 +101,12 @@ export class MemoryStateStore implements StateStore {
 
   async findDue(projection: ProjectionId, request: Parameters<StateStore['findDue']>[1]) {
     return [...this.#contents.states.values()]
-      .filter(({ projection: owner, place }) => owner === idOf(projection) && isSame(place, request.place))
-      .flatMap(({ place, state, key, value, dueAtMs }) =>
+      .filter(
+        ({ projection: owner, place }) => owner === idOf(projection) && place.partition === request.partition,
+      )
+      .flatMap(({ state, key, value, dueAtMs }) =>
         dueAtMs !== undefined && dueAtMs <= request.untilMs
-          ? [{ place, state: state.name, key, value: structuredClone(value), dueAtMs }]
+          ? [{ state: state.name, key, value: structuredClone(value), dueAtMs }]
           : [],
       )
       .sort((a, b) => a.dueAtMs - b.dueAtMs)
@@ -116,7 +122,8 @@ export class MemoryStateStore implements StateStore {
 
   async #commitNow(batch: BatchCommit): Promise<CommitOutcome> {
     const next = copyOf(this.#contents);
-    if (!moveCheckpoints(next, batch) || !changeParked(next, batch)) return { kind: 'fenced' };
+    if (!moveTasks(next, batch) || !moveCheckpoints(next, batch) || !changeParked(next, batch))
+      return { kind: 'fenced' };
     for (const entry of batch.handled) {
       const id = bucketId(batch.projection, entry);
       next.handled.set(id, new Set([...(next.handled.get(id) ?? []), ...entry.ids]));
@@ -210,9 +217,8 @@ const withoutLate = (stored: StoredCheckpoint | undefined): Checkpoint | undefin
 const bucketId = (projection: ProjectionId, at: Place & { readonly bucketStartMs: number }): string =>
   `${idOf(projection)} ${placeText(at)} ${at.bucketStartMs}`;
 
-const isSame = (a: Place, b: Place): boolean => a.topic === b.topic && a.partition === b.partition;
-
 const copyOf = (contents: Contents): Contents => ({
+  tasks: new Map(contents.tasks),
   checkpoints: new Map(contents.checkpoints),
   parked: new Map(contents.parked),
   handled: new Map(contents.handled),
@@ -221,6 +227,15 @@ const copyOf = (contents: Contents): Contents => ({
   states: new Map(contents.states),
   derived: [...contents.derived],
 });
+
+const moveTasks = (next: Contents, { projection, tasks }: BatchCommit): boolean => {
+  for (const { partition, expectedCommits, streamTimeMs } of tasks) {
+    const id = `${idOf(projection)} ${partition}`;
+    if (next.tasks.get(id)?.commits !== expectedCommits) return false;
+    next.tasks.set(id, { commits: (expectedCommits ?? 0) + 1, streamTimeMs });
+  }
+  return true;
+};
 
 const moveCheckpoints = (next: Contents, { projection, moves }: BatchCommit): boolean => {
   for (const move of moves) {

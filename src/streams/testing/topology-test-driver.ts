@@ -3,9 +3,10 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Logger, pino } from 'pino';
 import { Lane, type LaneSettings, type Round } from '../lane.ts';
 import type { DeadLetter, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
-import type { Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
+import type { DecodedBatch, Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
 import { placeText } from '../record.ts';
 import { type Topology, topicsOf } from '../topology.ts';
+import { createTurn } from '../turn.ts';
 import { MemoryStateStore } from './memory-state-store.ts';
 
 export interface SentRecord {
@@ -41,6 +42,8 @@ const quiet: StreamsObserver = {
 export class TopologyTestDriver {
   readonly store: MemoryStateStore;
   readonly deadLetters: DeadLetter[] = [];
+  /** How long lanes wanted to wait, each time they did. */
+  readonly pauses: number[] = [];
   readonly #options: DriverOptions;
   readonly #log = new Map<string, RawRecord[]>();
   readonly #partitions: number;
@@ -72,6 +75,7 @@ export class TopologyTestDriver {
       settings: { retryDelayMs: 1, handledIdsMax: 10_000, statesMax: 1000, ...settings },
       log: this.#log,
       deadLetters: this.deadLetters,
+      pauses: this.pauses,
       observer: { ...quiet, ...observer },
       logger: logger ?? pino({ level: 'silent' }),
       clock: () => this.#nowMs,
@@ -131,8 +135,13 @@ export class TopologyTestDriver {
     for (const [name, records] of this.#log) other.#log.get(name)?.push(...records);
   }
 
-  async advanceWallClock(byMs: number): Promise<void> {
+  /** Lets time pass without a look at what it brings: that is left to the rounds that follow. */
+  passTime(byMs: number): void {
     this.#nowMs += byMs;
+  }
+
+  async advanceWallClock(byMs: number): Promise<void> {
+    this.passTime(byMs);
     await this.#reader.tick();
   }
 
@@ -164,6 +173,7 @@ interface ReaderOptions {
   readonly settings: LaneSettings;
   readonly log: ReadonlyMap<string, readonly RawRecord[]>;
   readonly deadLetters: DeadLetter[];
+  readonly pauses: number[];
   readonly observer: StreamsObserver;
   readonly logger: Logger;
   readonly clock: () => number;
@@ -181,6 +191,7 @@ export class Reader {
   readonly #lane: Lane;
   readonly #stopping = new AbortController();
   readonly #positions = new Map<string, Position>();
+  readonly #turn: ReturnType<typeof createTurn>;
   #reading = 0;
   #isAssigned = false;
 
@@ -190,10 +201,18 @@ export class Reader {
       ...options,
       deadLetters: { send: async (_, letters) => void options.deadLetters.push(...letters) },
       // Time does not pass, but whoever waits with a deadline of their own gets their turn.
-      pause: () => nextTurn(),
+      pause: async (timeMs) => {
+        options.pauses.push(timeMs);
+        await nextTurn();
+      },
       seek: (place, offset) => this.#seek(place, offset),
       stopping: this.#stopping.signal,
       log: options.logger,
+    });
+    this.#turn = createTurn({
+      lane: this.#lane,
+      clock: options.clock,
+      isCaughtUp: (place) => this.#isCaughtUp(place),
     });
   }
 
@@ -232,9 +251,10 @@ export class Reader {
   }
 
   /** Some records of some places, as many as chance will have it. */
-  #take(): readonly RawBatch[] {
+  #take(topics?: readonly string[]): readonly RawBatch[] {
     const { log, random } = this.#options;
-    return [...this.#positions.values()].flatMap((position): RawBatch[] => {
+    const open = [...this.#positions.values()].filter(({ topic }) => topics?.includes(topic) ?? true);
+    return open.flatMap((position): RawBatch[] => {
       const { topic, partition, offset, reading } = position;
       const left = (log.get(placeText(position)) ?? []).slice(offset);
       const count = Math.ceil(random() * Math.min(left.length, 20));
@@ -246,20 +266,23 @@ export class Reader {
   }
 
   get isDone(): boolean {
-    return (
-      this.#isAssigned &&
-      [...this.#positions.values()].every(
-        (position) => position.offset >= (this.#options.log.get(placeText(position))?.length ?? 0),
-      )
-    );
+    return this.#isAssigned && [...this.#positions.values()].every((position) => this.#isCaughtUp(position));
   }
 
-  async computeNext(): Promise<Round | undefined> {
+  #isCaughtUp(place: Place): boolean {
+    const name = placeText(place);
+    return (this.#positions.get(name)?.offset ?? 0) >= (this.#options.log.get(name)?.length ?? 0);
+  }
+
+  /** Of some topics only, where it is told which. */
+  async computeNext(topics?: readonly string[]): Promise<Round | undefined> {
+    const batches = await this.#read(topics);
+    return batches.length === 0 ? undefined : this.#lane.compute(batches);
+  }
+
+  async #read(topics?: readonly string[]): Promise<readonly DecodedBatch[]> {
     if (!this.#isAssigned) await this.assign();
-    const batches = this.#take();
-    if (batches.length === 0) return undefined;
-    const decoded = await Promise.all(batches.map((batch) => this.#options.decoder.decode(batch)));
-    return this.#lane.compute(decoded);
+    return Promise.all(this.#take(topics).map((batch) => this.#options.decoder.decode(batch)));
   }
 
   async settle(round: Round): Promise<void> {
@@ -268,20 +291,26 @@ export class Reader {
 
   /** One round, or two, of which the second is computed before the first is settled. */
   async step(): Promise<void> {
-    const first = await this.computeNext();
+    const rounds = [...(await this.#turn(await this.#read()))];
     // A lane computes ahead only on top of what could be computed.
-    const second = first?.computed && this.#options.random() < 0.5 ? await this.computeNext() : undefined;
-    if (first) await this.settle(first);
-    if (second) await this.settle(second);
+    if (rounds.every(({ computed }) => computed) && this.#options.random() < 0.5) {
+      rounds.push(...(await this.#turn(await this.#read())));
+    }
+    for (const round of rounds) await this.settle(round);
   }
 
   async runAll(): Promise<void> {
     while (!this.isDone) await this.step();
   }
 
-  async tick(): Promise<void> {
+  /** Whatever windows the wall clock closes, computed and not settled. */
+  async computeTick(): Promise<Round | undefined> {
     if (!this.#isAssigned) await this.assign();
-    const round = await this.#lane.tick(() => this.isDone);
+    return this.#lane.tick((place) => this.#isCaughtUp(place));
+  }
+
+  async tick(): Promise<void> {
+    const round = await this.computeTick();
     if (round) await this.settle(round);
   }
 }

@@ -5,6 +5,7 @@ import type {
   Move,
   ProjectionId,
   StateStore,
+  TaskMove,
 } from '../../../src/streams/ports.ts';
 import type { Place } from '../../../src/streams/record.ts';
 import type { CounterTable, RowTable, TableDelta } from '../../../src/streams/tables.ts';
@@ -39,8 +40,16 @@ export const move = (place: Place, from: number | undefined, to: number, rest: P
   ...rest,
 });
 
+/** A commit for a task that has had so many. */
+export const task = (
+  partition: number,
+  expectedCommits: number | undefined,
+  streamTimeMs: number = Number.NEGATIVE_INFINITY,
+): TaskMove => ({ partition, expectedCommits, streamTimeMs });
+
 export const batch = (projection: ProjectionId, rest: Partial<BatchCommit>): BatchCommit => ({
   projection,
+  tasks: [],
   moves: [],
   handled: [],
   facts: [],

@@ -1,8 +1,19 @@
 import { expect } from 'chai';
-import type { ParkedChange, ParkedKey } from '../../../src/streams/ports.ts';
+import type { ParkedChange, ParkedKey, ProjectionId } from '../../../src/streams/ports.ts';
 import type { Place } from '../../../src/streams/record.ts';
 import type { StoreUnderTest } from '../state-store-contract.ts';
-import { adding, at, batch, committed, fenced, move, newProjection, offsetsOf, unique } from './batches.ts';
+import {
+  adding,
+  at,
+  batch,
+  committed,
+  fenced,
+  move,
+  newProjection,
+  offsetsOf,
+  task,
+  unique,
+} from './batches.ts';
 
 export const describeCheckpoints = (underTest: () => StoreUnderTest): void => {
   describe('checkpoints', () => {
@@ -13,9 +24,9 @@ export const describeCheckpoints = (underTest: () => StoreUnderTest): void => {
         batch(projection, { moves: [move(at(0), undefined, 5, { streamTimeMs: 1_700_000_000_123 })] }),
       );
       expect(await other.loadPlaces(projection, [at(1), at(0), at(0, 'likes')])).to.deep.equal([
-        { checkpoint: undefined, parked: [] },
-        { checkpoint: { nextOffset: 5, streamTimeMs: 1_700_000_000_123 }, parked: [] },
-        { checkpoint: undefined, parked: [] },
+        { checkpoint: undefined, task: undefined, parked: [] },
+        { checkpoint: { nextOffset: 5, streamTimeMs: 1_700_000_000_123 }, task: undefined, parked: [] },
+        { checkpoint: undefined, task: undefined, parked: [] },
       ]);
       expect(await store.loadPlaces(projection, [])).to.deep.equal([]);
     });
@@ -115,6 +126,85 @@ const describeFencing = (underTest: () => StoreUnderTest): void => {
       expect(await countsOf(key)).to.deep.equal([1, 0]);
     });
   }
+};
+
+export const describeTasks = (underTest: () => StoreUnderTest): void => {
+  describe('tasks', () => {
+    const tasksOf = async (projection: ProjectionId, places: readonly Place[]) =>
+      (await underTest().other.loadPlaces(projection, places)).map((state) => state.task);
+
+    it('count their commits and keep their time, for all topics of a partition number', async () => {
+      const { store } = underTest();
+      const projection = newProjection();
+      const times = [1_700_000_000_123, 1_700_000_000_456];
+      await store.commit(
+        batch(projection, { tasks: [task(0, undefined, times[0])], moves: [move(at(0), undefined, 1)] }),
+      );
+      const outcome = await store.commit(
+        batch(projection, { tasks: [task(0, 1, times[1]), task(2, undefined)], moves: [move(at(0), 1, 2)] }),
+      );
+      expect(outcome).to.deep.equal(committed);
+      expect(await tasksOf(projection, [at(0), at(0, 'likes'), at(1), at(2)])).to.deep.equal([
+        { commits: 2, streamTimeMs: times[1] },
+        { commits: 2, streamTimeMs: times[1] },
+        undefined,
+        { commits: 1, streamTimeMs: Number.NEGATIVE_INFINITY },
+      ]);
+      expect(await tasksOf({ ...projection, version: 2 }, [at(0)])).to.deep.equal([undefined]);
+    });
+
+    const cases = [
+      { title: 'has had another commit', tasks: [task(1, undefined), task(0, 1)] },
+      { title: 'has had its first commit', tasks: [task(1, undefined), task(0, undefined)] },
+      { title: 'has had none', tasks: [task(0, 2), task(1, 1)] },
+    ];
+    for (const { title, tasks } of cases) {
+      it(`change nothing for a batch of which one ${title}`, async () => {
+        const { store, countsOf } = underTest();
+        const projection = newProjection();
+        const key = unique('late');
+        await store.commit(batch(projection, { tasks: [task(0, undefined)] }));
+        await store.commit(batch(projection, { tasks: [task(0, 1)] }));
+        const late = batch(projection, {
+          tasks,
+          moves: [move(at(1), undefined, 2)],
+          deltas: [adding(key, 1, 0)],
+        });
+        expect(await store.commit(late)).to.deep.equal(fenced);
+        expect(await countsOf(key)).to.equal(undefined);
+        expect(await offsetsOf(store, projection, [at(1)])).to.deep.equal([undefined]);
+        const [first, second] = await tasksOf(projection, [at(0), at(1)]);
+        expect([first?.commits, second]).to.deep.equal([2, undefined]);
+      });
+    }
+
+    for (const [title, commits] of [
+      ['first', undefined],
+      ['next', 1],
+    ] as const) {
+      it(`let one of two holders through who both have the ${title} commit, whatever topics they read`, async () => {
+        const { store, other, countsOf } = underTest();
+        const projection = newProjection();
+        const key = unique('zombie');
+        const numbers = [0, 1, 2, 3];
+        if (commits !== undefined)
+          await store.commit(batch(projection, { tasks: numbers.map((number) => task(number, undefined)) }));
+        const holding = (topic: string, partitions: readonly number[]) =>
+          batch(projection, {
+            tasks: partitions.map((number) => task(number, commits)),
+            moves: partitions.map((number) => move(at(number, topic), undefined, 2)),
+            deltas: [adding(key, 1, 0)],
+          });
+        const outcomes = await Promise.all([
+          store.commit(holding('orders', numbers)),
+          other.commit(holding('likes', numbers.toReversed())),
+          other.commit({ ...holding('views', numbers.slice(2)), moves: [] }),
+        ]);
+        expect(outcomes.filter(({ kind }) => kind === 'committed')).to.have.length(1);
+        expect(await countsOf(key)).to.deep.equal([1, 0]);
+      });
+    }
+  });
 };
 
 export const describeParkedKeys = (underTest: () => StoreUnderTest): void => {

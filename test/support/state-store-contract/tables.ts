@@ -259,7 +259,7 @@ export const describeStates = (
       expect(Object.fromEntries(found ?? [])).to.deep.equal({ a: { by: 2 }, d: { by: 3 } });
     });
 
-    it('are told when they are due, of one place, the earliest first and not too many', async () => {
+    it('are told when they are due, of one partition number over all topics, the earliest first and not too many', async () => {
       const { store } = underTest();
       const projection = newProjection();
       const dueAt = (key: string, dueAtMs: number, place = at(0)) =>
@@ -271,20 +271,20 @@ export const describeStates = (
             dueAt('c', 3000),
             dueAt('a', 1000),
             dueAt('elsewhere', 1000, at(1)),
-            dueAt('b', 2000),
+            dueAt('b', 2000, at(0, 'likes')),
             dueAt('later', 3001),
             change('s', 'never', {}),
           ],
         }),
       );
       const due = async (untilMs: number, statesMax: number) =>
-        (await store.findDue(projection, { place: at(0), untilMs, statesMax })).map(({ key }) => key);
+        (await store.findDue(projection, { partition: 0, untilMs, statesMax })).map(({ key }) => key);
       expect(await due(3000, 10)).to.deep.equal(['a', 'b', 'c']);
       expect(await due(2999, 10)).to.deep.equal(['a', 'b']);
       expect(await due(3000, 2)).to.deep.equal(['a', 'b']);
       expect(await due(999, 2)).to.deep.equal([]);
-      expect(await store.findDue(projection, { place: at(1), untilMs: 5000, statesMax: 10 })).to.deep.equal([
-        { place: at(1), state: 's', key: 'elsewhere', value: { of: 'elsewhere' }, dueAtMs: 1000 },
+      expect(await store.findDue(projection, { partition: 1, untilMs: 5000, statesMax: 10 })).to.deep.equal([
+        { state: 's', key: 'elsewhere', value: { of: 'elsewhere' }, dueAtMs: 1000 },
       ]);
     });
 
@@ -301,7 +301,7 @@ export const describeStates = (
           states: [change('s', 'a', undefined), change('s', 'b', {}), dueAt('c', 4000)],
         }),
       );
-      const due = await store.findDue(projection, { place: at(0), untilMs: 5000, statesMax: 10 });
+      const due = await store.findDue(projection, { partition: 0, untilMs: 5000, statesMax: 10 });
       expect(due.map(({ key, dueAtMs }) => [key, dueAtMs])).to.deep.equal([['c', 4000]]);
     });
 

@@ -7,7 +7,18 @@ import {
   RefusedData,
 } from '../../../src/streams/ports.ts';
 import type { StoreUnderTest } from '../state-store-contract.ts';
-import { adding, at, batch, committed, fenced, move, newProjection, paidAdding, unique } from './batches.ts';
+import {
+  adding,
+  at,
+  batch,
+  committed,
+  fenced,
+  move,
+  newProjection,
+  paidAdding,
+  task,
+  unique,
+} from './batches.ts';
 
 const bucketStartMs = 1_700_000_000_000;
 const state = { name: 'windows' };
@@ -24,6 +35,7 @@ const derivedEvent = (key: string): DerivedEvent => ({
 /** A batch that does something of everything. */
 const wholeBatch = (projection: ProjectionId, key: string, rest: Partial<BatchCommit> = {}): BatchCommit =>
   batch(projection, {
+    tasks: [task(0, undefined)],
     moves: [move(at(0), undefined, 1)],
     handled: [{ ...at(0), bucketStartMs, ids: [uuidv7()] }],
     facts: [paidAdding(key, key, 0, 2)],
@@ -44,7 +56,7 @@ export const describeWholeness = (underTest: () => StoreUnderTest): void => {
   const expectNothingOf = async (projection: ProjectionId, key: string): Promise<void> => {
     const { store, countsOf } = underTest();
     expect(await store.loadPlaces(projection, [at(0)])).to.deep.equal([
-      { checkpoint: undefined, parked: [] },
+      { checkpoint: undefined, task: undefined, parked: [] },
     ]);
     expect(await store.loadHandled(projection, [{ ...at(0), bucketStartMs }])).to.deep.equal([[]]);
     expect(await store.loadStates(projection, [{ state, keys: [key] }])).to.deep.equal([new Map()]);

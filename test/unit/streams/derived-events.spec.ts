@@ -129,6 +129,7 @@ describe('the ids of derived events', () => {
     const place = { topic: 'facts', partition: 0 };
     await store.commit({
       projection,
+      tasks: [],
       moves: [
         { ...place, expectedOffset: undefined, nextOffset: 1, streamTimeMs: source.time, lateRecords: 0 },
       ],

@@ -56,6 +56,51 @@ describe('a record that fails', () => {
     expect(driver.deadLetters).to.deep.equal([]);
   });
 
+  const failing = (options: { readonly retries: number; readonly backoffMs: number }) => {
+    const broken = { is: true };
+    const driver = driverOf(
+      (t) => {
+        t.stream(facts)
+          .map((value) => {
+            if (broken.is && value.kind === 'bad') throw new Error('bad');
+            return value;
+          })
+          .groupByKey()
+          .count(counts, 'seen', { action: 'SEEN' });
+      },
+      { built: { onFailure: { ...options, afterRetries: 'skip-record' } }, partitions: 1 },
+    );
+    return { driver, broken };
+  };
+  const waited = ({ pauses }: TopologyTestDriver): number => pauses.reduce((sum, timeMs) => sum + timeMs, 0);
+
+  it('is tried again together with all others of its batch', async () => {
+    const { driver } = failing({ retries: 3, backoffMs: 100 });
+    for (let index = 0; index < 10; index++) driver.send('facts', asRecord(fact({ kind: 'bad' })));
+    driver.send('facts', asRecord(fact()));
+    let round = await driver.reader.computeNext();
+    while (!round) round = await driver.reader.computeNext();
+    expect(round.inputs[0]?.records.length).to.be.greaterThan(1);
+    expect(driver.pauses).to.deep.equal([100, 200, 400]);
+  });
+
+  it('is not tried again once that has been in vain for several batches, and is when all was well for a while', async () => {
+    const { driver } = failing({ retries: 3, backoffMs: 100 });
+    for (let index = 0; index < 2000; index++) driver.send('facts', asRecord(fact({ kind: 'bad' })));
+    await driver.run();
+    expect(driver.deadLetters).to.have.length(2000);
+    expect(waited(driver)).to.equal(5 * 700);
+    for (let index = 0; index < 50; index++) {
+      driver.send('facts', asRecord(fact()));
+      await driver.run();
+    }
+    driver.pauses.length = 0;
+    driver.send('facts', asRecord(fact({ kind: 'bad' })));
+    await driver.run();
+    expect(waited(driver)).to.equal(700);
+    expect(seenBy(driver)).to.deep.equal({ a: 50 });
+  });
+
   it('leaves nothing behind of what it did before it failed', async () => {
     const driver = driverOf((t) => {
       t.stream(facts)

@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import { bufferCount, map as change, filter as keep, mergeMap } from 'rxjs';
 import type { CounterTable } from '../../../src/streams/tables.ts';
+import { session } from '../../../src/streams/windows.ts';
 import { asRecord, driverOf, type Fact, fact, facts } from '../../support/json-stream.ts';
 
 const counts = {
@@ -189,6 +190,65 @@ describe('topology', () => {
     driver.send('facts', asRecord(fact({ of: 'b' })));
     await driver.run();
     expect(joined.toSorted()).to.deep.equal(['a:7', 'a?7', 'b?none']);
+  });
+
+  it('keeps null as a state like any other', async () => {
+    const nullable = {
+      initial: 'none' as string | null,
+      fold: (last: string | null) => (last === null ? 'was null' : null),
+    };
+    const windowed: unknown[] = [];
+    const driver = driverOf((t) => {
+      const grouped = t.stream(facts).groupByKey();
+      grouped.aggregate('last', nullable);
+      grouped
+        .windowedBy(session({ gapMs: 10, graceMs: 0 }))
+        .aggregate('sessions', { ...nullable, merge: (one) => one })
+        .peek(({ value }) => windowed.push(value));
+    });
+    for (const id of [1, 2, 3]) {
+      driver.send('facts', asRecord(fact({ amount: id })));
+      await driver.run();
+      driver.restart();
+      const expected = id % 2 === 1 ? null : 'was null';
+      expect([...driver.store.statesOf('last').values()]).to.deep.equal([expected]);
+    }
+    await driver.advanceWallClock(10_000_000);
+    expect(windowed).to.deep.equal([null]);
+  });
+
+  it('forgets the row of a key whose value is null, and joins as if there had been none', async () => {
+    const rows = { topic: 'rows' } as typeof facts;
+    const joined: string[] = [];
+    const changes: unknown[] = [];
+    const driver = driverOf((t) => {
+      const table = t
+        .stream(rows)
+        .map((row) => (row.kind === 'deleted' ? null : row))
+        .toTable('rows');
+      table.toStream().peek((row) => changes.push(row?.amount ?? null));
+      t.stream(facts)
+        .leftJoin(table, (value, row) => `${value.of}?${row?.amount ?? 'none'}`)
+        .peek((text) => joined.push(text));
+      t.stream(facts)
+        .join(table, (value, row) => `${value.of}:${row.amount}`)
+        .peek((text) => joined.push(text));
+    });
+    for (const [kind, amount] of [
+      ['written', 5],
+      ['deleted', 0],
+      ['written', 7],
+      ['deleted', 0],
+    ] as const) {
+      driver.send('rows', asRecord(fact({ kind, amount })));
+      await driver.run();
+      driver.restart();
+      driver.send('facts', asRecord(fact()));
+      await driver.run();
+    }
+    expect(joined).to.deep.equal(['a?5', 'a:5', 'a?none', 'a?7', 'a:7', 'a?none']);
+    expect(changes).to.deep.equal([5, null, 7, null]);
+    expect(driver.store.statesOf('rows').size).to.equal(0);
   });
 
   it('derives events whose ids follow from what they come from', async () => {

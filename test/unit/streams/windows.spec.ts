@@ -1,9 +1,11 @@
 import { expect } from 'chai';
 import type { Windowed } from '../../../src/streams/kstream.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
-import type { TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
+import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
+import type { DriverOptions, TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
 import { hopping, session, tumbling, windowStarts } from '../../../src/streams/windows.ts';
 import { asRecord, driverOf, type Fact, fact, facts } from '../../support/json-stream.ts';
+import { keepLines } from '../../support/logged-lines.ts';
 
 const counts = {
   table: 'counts',
@@ -140,3 +142,127 @@ const finals = (
       .aggregate('windows', { ...sums, merge: (one, other) => one + other })
       .peek((window) => emitted.push(window));
   });
+
+describe('a window whose result the database refuses', () => {
+  const totals = { table: 'totals', keyColumn: 'id', columns: ['sum'] } as const satisfies CounterTable;
+  const refusing = (refused: ReadonlySet<string>) =>
+    new MemoryStateStore({
+      check: (table, row) =>
+        table === 'totals' && refused.has(String(row.id)) ? `${row.id} is not welcome` : undefined,
+    });
+  const summing = (options: Partial<DriverOptions>) =>
+    driverOf((t) => {
+      const stream = t.stream(facts);
+      stream.groupByKey().count(seen, 'seen', { action: 'SEEN' });
+      stream
+        .groupByKey()
+        .windowedBy(tumbling({ sizeMs: 100, graceMs: 0 }))
+        .aggregate('windows', sums)
+        .groupBy(({ key }) => key)
+        .sum(totals, 'sum', ({ value }) => value, { action: 'SUMMED' });
+    }, options);
+  const seen = { table: 'seen', keyColumn: 'id', columns: ['seen'] } as const satisfies CounterTable;
+  const sumsOf = (driver: TopologyTestDriver): Record<string, unknown> =>
+    Object.fromEntries(driver.table('totals').map(({ id, sum }) => [id, sum]));
+
+  it('is kept, the others are handed on, and no record is to blame', async () => {
+    const refused = new Set(['k3', 'k7']);
+    const { log, lines } = keepLines();
+    const driver = summing({ store: refusing(refused), partitions: 1, logger: log });
+    for (let key = 0; key < 10; key++) sendAt(driver, [key, `k${key}`]);
+    for (const time of [110, 120, 130]) sendAt(driver, [time, 'later']);
+    await driver.run();
+    expect(driver.deadLetters).to.deep.equal([]);
+    expect(Object.keys(sumsOf(driver))).to.have.members(['k0', 'k1', 'k2', 'k4', 'k5', 'k6', 'k8', 'k9']);
+    expect(driver.table('seen')).to.have.length(11);
+    const errors = lines.filter(({ level }) => level >= 50);
+    expect(errors.map(({ err }) => err?.message)).to.have.members(['k3 is not welcome', 'k7 is not welcome']);
+
+    refused.clear();
+    await driver.advanceWallClock(100_000);
+    expect(sumsOf(driver)).to.include({ k3: 1, k7: 1, later: 3 });
+  });
+
+  it('does not keep the wall clock from closing the others', async () => {
+    const refused = new Set(['k1']);
+    const driver = summing({ store: refusing(refused), partitions: 1 });
+    for (let key = 0; key < 5; key++) sendAt(driver, [key, `k${key}`]);
+    await driver.run();
+    await driver.advanceWallClock(200);
+    expect(Object.keys(sumsOf(driver))).to.have.members(['k0', 'k2', 'k3', 'k4']);
+    refused.clear();
+    await driver.advanceWallClock(100_000);
+    expect(sumsOf(driver)).to.deep.include({ k1: 1 });
+  });
+
+  it('is not tried again with every record of its key', async () => {
+    const refused = new Set(['k1']);
+    let commits = 0;
+    const store = refusing(refused);
+    const commit = store.commit.bind(store);
+    store.commit = (batch) => {
+      commits++;
+      return commit(batch);
+    };
+    const driver = summing({ store, partitions: 1 });
+    sendAt(driver, [10, 'k1'], [110, 'k1']);
+    await driver.run();
+    commits = 0;
+    for (let time = 120; time < 140; time++) {
+      sendAt(driver, [time, 'k1']);
+      await driver.run();
+    }
+    expect(commits).to.equal(20);
+  });
+});
+
+describe('a session', () => {
+  it('takes a record that comes exactly one gap later, also without grace', async () => {
+    const emitted: Windowed<number>[] = [];
+    const driver = finals(session({ gapMs: 50, graceMs: 0 }), emitted);
+    sendAt(driver, 100, 150, 200);
+    await driver.run();
+    await driver.advanceWallClock(1000);
+    expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 250, value: 3 }]);
+  });
+
+  it('is over one moment later', async () => {
+    const emitted: Windowed<number>[] = [];
+    const driver = finals(session({ gapMs: 50, graceMs: 0 }), emitted);
+    sendAt(driver, 100, 151);
+    await driver.run();
+    expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 150, value: 1 }]);
+  });
+});
+
+describe('a window that feeds another', () => {
+  it('does so in time, however far the records of its batch have come', async () => {
+    const run = async (together: boolean) => {
+      const emitted: Windowed<number>[] = [];
+      const driver = driverOf(
+        (t) => {
+          t.stream(facts)
+            .groupByKey()
+            .windowedBy(tumbling({ sizeMs: 100, graceMs: 0 }))
+            .aggregate('small', sums)
+            .groupByKey()
+            .windowedBy(tumbling({ sizeMs: 300, graceMs: 0 }))
+            .aggregate('large', { initial: 0, fold: (sum, { value }) => sum + value })
+            .peek((window) => emitted.push(window));
+        },
+        { partitions: 1 },
+      );
+      for (const time of [10, 110, 220, 1000]) {
+        sendAt(driver, time);
+        if (!together) await driver.run();
+      }
+      await driver.run();
+      await driver.advanceWallClock(10_000);
+      await driver.advanceWallClock(10_000);
+      return { late: driver.lateRecords, emitted: emitted.map(({ startMs, value }) => [startMs, value]) };
+    };
+    const apart = await run(false);
+    expect(apart.late).to.equal(0);
+    expect(await run(true)).to.deep.equal(apart);
+  });
+});

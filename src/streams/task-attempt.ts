@@ -1,0 +1,106 @@
+import type { BatchRun } from './batch-run.ts';
+import type { AnyRecord, PlaceInput } from './compute-batch.ts';
+import type { StepContext } from './graph.ts';
+import { PipedRecords } from './piped-records.ts';
+import type { OwnedTask, Tail, TaskTail } from './place-tail.ts';
+import type { ParkedKey } from './ports.ts';
+import { type DecodedRecord, isUndecodable } from './record.ts';
+
+/** One place's way through a batch. */
+export class PlaceAttempt {
+  readonly input: PlaceInput;
+  readonly at: StepContext;
+  readonly before: Tail;
+  parked: ReadonlyMap<string, ParkedKey>;
+  newestMs = Number.NEGATIVE_INFINITY;
+
+  constructor(input: PlaceInput, task: StepContext['task'], run: BatchRun) {
+    this.input = input;
+    this.before = input.owned.tail;
+    this.parked = this.before.parked;
+    this.at = {
+      run,
+      place: input.owned.place,
+      origin: { id: '', timeMs: 0 },
+      placeTimeMs: this.before.streamTimeMs,
+      task,
+      derivedFrom: new Map(),
+      piped: new PipedRecords(),
+    };
+  }
+
+  moveTo(record: DecodedRecord): void {
+    const { at } = this;
+    const { timeMs } = record;
+    at.origin = record;
+    if (timeMs > this.newestMs) this.newestMs = timeMs;
+    if (timeMs > at.placeTimeMs) at.placeTimeMs = timeMs;
+    if (timeMs > at.task.streamTimeMs) at.task.streamTimeMs = timeMs;
+  }
+
+  park(key: string, change: (parked: ParkedKey | undefined) => ParkedKey | undefined): void {
+    const parked = new Map(this.parked);
+    const changed = change(parked.get(key));
+    if (changed) parked.set(key, changed);
+    else parked.delete(key);
+    this.parked = parked;
+  }
+}
+
+/** Consecutive records of one place. */
+export interface Turn {
+  readonly attempt: PlaceAttempt;
+  readonly records: readonly AnyRecord[];
+}
+
+/** One task's way through a batch: that of its places, which share their time. */
+export class TaskAttempt {
+  readonly task: OwnedTask;
+  readonly before: TaskTail;
+  readonly time: { streamTimeMs: number };
+  readonly places: readonly PlaceAttempt[];
+  /** States that were due and have been seen to. */
+  closed = 0;
+
+  constructor(task: OwnedTask, inputs: readonly PlaceInput[], run: BatchRun) {
+    this.task = task;
+    this.before = task.tail;
+    this.time = { streamTimeMs: this.before.streamTimeMs };
+    this.places = inputs.map((input) => new PlaceAttempt(input, this.time, run));
+  }
+
+  get after(): TaskTail {
+    return { commits: (this.before.commits ?? 0) + 1, streamTimeMs: this.time.streamTimeMs };
+  }
+
+  /** Place by place; or, where places share states, whichever has the earliest record first, as far as it is at hand. */
+  *turns(inTimeOrder: boolean): Generator<Turn> {
+    if (!inTimeOrder || this.places.length === 1) {
+      for (const attempt of this.places) yield { attempt, records: attempt.input.records };
+      return;
+    }
+    const left = this.places.map((attempt) => ({ attempt, index: 0 }));
+    for (;;) {
+      const heads = left.map(({ attempt, index }) => timeOf(attempt.input.records[index]));
+      const earliestMs = Math.min(...heads);
+      if (earliestMs === Number.POSITIVE_INFINITY) return;
+      const chosen = heads.indexOf(earliestMs);
+      const untilMs = Math.min(...heads.filter((_, index) => index !== chosen));
+      const place = left[chosen];
+      if (!place) return;
+      const { records } = place.attempt.input;
+      const from = place.index;
+      while (place.index < records.length && timeOf(records[place.index]) <= untilMs) place.index++;
+      yield { attempt: place.attempt, records: records.slice(from, place.index) };
+    }
+  }
+}
+
+/** What has no time of its own waits for nothing; what is not there comes last. */
+const timeOf = (record: AnyRecord | undefined): number => {
+  if (!record) return Number.POSITIVE_INFINITY;
+  return isUndecodable(record) ? Number.NEGATIVE_INFINITY : record.timeMs;
+};
+
+export const attemptTasks = (inputs: readonly PlaceInput[], run: BatchRun): readonly TaskAttempt[] =>
+  [...Map.groupBy(inputs, ({ owned }) => owned.task)].map(([task, own]) => new TaskAttempt(task, own, run));
