@@ -65,13 +65,13 @@ export class TopologyTestDriver {
     this.#reader = this.newReader();
   }
 
-  /** Another process with the same places: it begins at the checkpoints. */
-  newReader(): Reader {
-    const { topology, decoder, seenStore, settings, observer, logger } = this.#options;
+  /** Another process with the same places: it begins at the checkpoints, and may see the store in a way of its own. */
+  newReader(seen: StateStore = this.#options.seenStore ?? this.store): Reader {
+    const { topology, decoder, settings, observer, logger } = this.#options;
     return new Reader({
       topology,
       decoder,
-      store: seenStore ?? this.store,
+      store: seen,
       settings: { retryDelayMs: 1, handledIdsMax: 10_000, statesMax: 1000, ...settings },
       log: this.#log,
       deadLetters: this.deadLetters,
@@ -83,9 +83,13 @@ export class TopologyTestDriver {
     });
   }
 
+  placeFor(topic: string, key: string | null): Place {
+    return { topic, partition: partitionOf(key, this.#partitions) };
+  }
+
   /** Appends a record to the partition of its key. */
   send(topic: string, record: SentRecord): Place & { readonly offset: number } {
-    const place = { topic, partition: partitionOf(record.key, this.#partitions) };
+    const place = this.placeFor(topic, record.key);
     return { ...place, offset: this.sendTo(place, record) };
   }
 
@@ -133,6 +137,10 @@ export class TopologyTestDriver {
   /** Lets another driver read what was sent to this one. */
   copyLogTo(other: TopologyTestDriver): void {
     for (const [name, records] of this.#log) other.#log.get(name)?.push(...records);
+  }
+
+  get nowMs(): number {
+    return this.#nowMs;
   }
 
   /** Lets time pass without a look at what it brings: that is left to the rounds that follow. */
