@@ -56,6 +56,9 @@ export interface Round {
   generation: number;
 }
 
+/** Places, each with the reading that has come to its end. */
+export type QuietPlaces = ReadonlyMap<OwnedPlace, number>;
+
 export interface AppliedOffset extends Place {
   readonly offset: number;
 }
@@ -123,14 +126,20 @@ export class Lane {
     return inputs.length === 0 ? undefined : this.#round(inputs);
   }
 
-  /** Gives windows the chance to close by the wall clock, in tasks where nothing is left to read. */
-  async tick(isQuiet: (place: Place) => boolean): Promise<Round | undefined> {
+  /** Places where nothing is left to read now; to be asked before anything else is read. */
+  quietPlaces(isCaughtUp: (place: Place) => boolean): QuietPlaces {
+    const quiet = this.#places.all.filter(({ place }) => isCaughtUp(place));
+    return new Map(quiet.map((owned) => [owned, owned.reading]));
+  }
+
+  /** Gives windows the chance to close by the wall clock, in tasks where nothing was left to read. */
+  async tick(quiet: QuietPlaces): Promise<Round | undefined> {
     if (!this.#closesWindows) return undefined;
     const wallClockMs = this.#options.clock();
     const inputs: PlaceInput[] = [];
     for (const [task, places] of this.#places.tasks) {
       const owned = places.find(({ tail }) => tail.offset !== undefined);
-      if (!owned || !places.every(({ place }) => isQuiet(place))) continue;
+      if (!owned || !places.every((place) => quiet.get(place) === place.reading)) continue;
       if (await this.#hasDue(task, wallClockMs)) inputs.push(tickOf(owned, wallClockMs));
     }
     const current = inputs.filter((input) => this.#places.isCurrent(input));

@@ -76,7 +76,7 @@ interface Rounds {
 /** Each round needs a ticket and gives it back in the end, so that however slow the database is, little is in memory. */
 const startRounds = (options: RunOptions, lane: Lane): Rounds => {
   const { source, settings } = options;
-  const turn = createTurn({ lane, clock: Date.now, isCaughtUp: (place) => source.isCaughtUp(place) });
+  const turn = createTurn({ lane, clock: Date.now });
   const tickets = new Subject<void>();
   let isFinishing = false;
   let underWay = roundsMax;
@@ -87,10 +87,15 @@ const startRounds = (options: RunOptions, lane: Lane): Rounds => {
 
   const finished = lastValueFrom(
     tickets.pipe(
-      concatMap(() =>
-        isFinishing ? [[]] : source.take({ recordsMax: settings.pollRecordsMax, waitMs: tickEveryMs }),
-      ),
-      concatMap((batches) => Promise.all(batches.map((batch) => decode(options, batch)))),
+      concatMap(async () => {
+        const limits = { recordsMax: settings.pollRecordsMax, waitMs: tickEveryMs };
+        const batches = isFinishing ? [] : await source.take(limits);
+        return { batches, quiet: lane.quietPlaces((place) => source.isCaughtUp(place)) };
+      }),
+      concatMap(async ({ batches, quiet }) => ({
+        batches: await Promise.all(batches.map((batch) => decode(options, batch))),
+        quiet,
+      })),
       concatMap(turn),
       concatMap(async (settled) => {
         const applied: AppliedOffset[] = [];

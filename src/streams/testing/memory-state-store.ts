@@ -93,7 +93,7 @@ export class MemoryStateStore implements StateStore {
       const found = new Map<string, unknown>();
       for (const key of keys) {
         const stored = this.#contents.states.get(`${idOf(projection)} ${state.name} ${key}`);
-        if (stored) found.set(key, structuredClone(stored.value));
+        if (stored) found.set(key, copyOfJson(stored.value));
       }
       return found;
     });
@@ -106,7 +106,7 @@ export class MemoryStateStore implements StateStore {
       )
       .flatMap(({ state, key, value, dueAtMs }) =>
         dueAtMs !== undefined && dueAtMs <= request.untilMs
-          ? [{ state: state.name, key, value: structuredClone(value), dueAtMs }]
+          ? [{ state: state.name, key, value: copyOfJson(value), dueAtMs }]
           : [],
       )
       .sort((a, b) => a.dueAtMs - b.dueAtMs)
@@ -170,7 +170,7 @@ export class MemoryStateStore implements StateStore {
       next.states.delete(id);
       return;
     }
-    const value = JSON.parse(JSON.stringify(change.value)) as unknown;
+    const value = copyOfJson(change.value);
     if (change.state.table) this.#require(change.state.table.table, value as Row);
     next.states.set(id, { ...change, value, projection: idOf(projection) });
   }
@@ -216,6 +216,8 @@ const withoutLate = (stored: StoredCheckpoint | undefined): Checkpoint | undefin
 
 const bucketId = (projection: ProjectionId, at: Place & { readonly bucketStartMs: number }): string =>
   `${idOf(projection)} ${placeText(at)} ${at.bucketStartMs}`;
+
+const copyOfJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value));
 
 const copyOf = (contents: Contents): Contents => ({
   tasks: new Map(contents.tasks),

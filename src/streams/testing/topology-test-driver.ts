@@ -1,12 +1,12 @@
 import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Logger, pino } from 'pino';
-import { Lane, type LaneSettings, type Round } from '../lane.ts';
+import { Lane, type LaneSettings, type QuietPlaces, type Round } from '../lane.ts';
 import type { DeadLetter, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
-import type { DecodedBatch, Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
+import type { Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
 import { placeText } from '../record.ts';
 import { type Topology, topicsOf } from '../topology.ts';
-import { createTurn } from '../turn.ts';
+import { createTurn, type Reading } from '../turn.ts';
 import { MemoryStateStore } from './memory-state-store.ts';
 
 export interface SentRecord {
@@ -30,6 +30,8 @@ export interface DriverOptions {
   readonly observer?: Partial<StreamsObserver>;
   readonly logger?: Logger;
 }
+
+const silent = pino({ level: 'silent' });
 
 const quiet: StreamsObserver = {
   applied: () => {},
@@ -77,7 +79,7 @@ export class TopologyTestDriver {
       deadLetters: this.deadLetters,
       pauses: this.pauses,
       observer: { ...quiet, ...observer },
-      logger: logger ?? pino({ level: 'silent' }),
+      logger: logger ?? silent,
       clock: () => this.#nowMs,
       random: this.#random,
     });
@@ -217,11 +219,7 @@ export class Reader {
       stopping: this.#stopping.signal,
       log: options.logger,
     });
-    this.#turn = createTurn({
-      lane: this.#lane,
-      clock: options.clock,
-      isCaughtUp: (place) => this.#isCaughtUp(place),
-    });
+    this.#turn = createTurn({ lane: this.#lane, clock: options.clock });
   }
 
   #seek(place: Place, offset: number): number {
@@ -284,13 +282,24 @@ export class Reader {
 
   /** Of some topics only, where it is told which. */
   async computeNext(topics?: readonly string[]): Promise<Round | undefined> {
-    const batches = await this.#read(topics);
+    const { batches } = await this.read(topics);
     return batches.length === 0 ? undefined : this.#lane.compute(batches);
   }
 
-  async #read(topics?: readonly string[]): Promise<readonly DecodedBatch[]> {
+  async read(topics?: readonly string[]): Promise<Reading> {
     if (!this.#isAssigned) await this.assign();
-    return Promise.all(this.#take(topics).map((batch) => this.#options.decoder.decode(batch)));
+    const taken = this.#take(topics);
+    const quiet = this.#quiet;
+    return { batches: await Promise.all(taken.map((batch) => this.#options.decoder.decode(batch))), quiet };
+  }
+
+  /** Computes what was read, and now and then what the wall clock closes. */
+  turn(reading: Reading): Promise<readonly Round[]> {
+    return this.#turn(reading);
+  }
+
+  get #quiet(): QuietPlaces {
+    return this.#lane.quietPlaces((place) => this.#isCaughtUp(place));
   }
 
   async settle(round: Round): Promise<void> {
@@ -299,10 +308,10 @@ export class Reader {
 
   /** One round, or two, of which the second is computed before the first is settled. */
   async step(): Promise<void> {
-    const rounds = [...(await this.#turn(await this.#read()))];
+    const rounds = [...(await this.#turn(await this.read()))];
     // A lane computes ahead only on top of what could be computed.
     if (rounds.every(({ computed }) => computed) && this.#options.random() < 0.5) {
-      rounds.push(...(await this.#turn(await this.#read())));
+      rounds.push(...(await this.#turn(await this.read())));
     }
     for (const round of rounds) await this.settle(round);
   }
@@ -314,7 +323,7 @@ export class Reader {
   /** Whatever windows the wall clock closes, computed and not settled. */
   async computeTick(): Promise<Round | undefined> {
     if (!this.#isAssigned) await this.assign();
-    return this.#lane.tick((place) => this.#isCaughtUp(place));
+    return this.#lane.tick(this.#quiet);
   }
 
   async tick(): Promise<void> {

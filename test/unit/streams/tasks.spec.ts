@@ -3,6 +3,7 @@ import type { Windowed } from '../../../src/streams/kstream.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import type { DriverOptions } from '../../../src/streams/testing/topology-test-driver.ts';
+import type { Reading } from '../../../src/streams/turn.ts';
 import { tumbling } from '../../../src/streams/windows.ts';
 import { asRecord, driverOf, fact, facts } from '../../support/json-stream.ts';
 
@@ -137,6 +138,28 @@ describe('a task: the partitions of one number', () => {
     expect([...store.statesOf('sums')]).to.deep.equal([['a', 11]]);
   });
 
+  it('is not quiet while something of it was read and not looked at: the wall clock closes nothing before that', async () => {
+    const { driver, emitted } = merged({ partitions: 2 });
+    driver.sendTo({ topic: 'facts', partition: 0 }, asRecord(fact({ time: 10 })));
+    driver.sendTo({ topic: 'facts', partition: 1 }, asRecord(fact({ of: 'b', time: 20 })));
+    await driver.run();
+    driver.passTime(5000);
+    driver.sendTo({ topic: 'facts', partition: 0 }, asRecord(fact({ time: 30 })));
+    driver.sendTo({ topic: 'others', partition: 1 }, asRecord(fact({ of: 'b', time: 40 })));
+    const { reader } = driver;
+    const first = await untilRead(() => reader.read(['others']));
+    const second = await untilRead(() => reader.read(['facts']));
+    for (const reading of [first, second]) {
+      for (const round of await reader.turn(reading)) await reader.settle(round);
+    }
+    await driver.advanceWallClock(1000);
+    expect(driver.lateRecords).to.equal(0);
+    expect(emitted.map(({ key, value }) => [key, value])).to.have.deep.members([
+      ['a', 2],
+      ['b', 2],
+    ]);
+  });
+
   it('that is quiet closes its windows by the wall clock while another is busy', async () => {
     const { driver, emitted } = merged({ partitions: 2 });
     driver.sendTo({ topic: 'facts', partition: 0 }, asRecord(fact({ of: 'quiet', time: 10 })));
@@ -152,6 +175,13 @@ describe('a task: the partitions of one number', () => {
     expect(emitted.map(({ key }) => key)).to.deep.equal(['quiet']);
   });
 });
+
+const untilRead = async (read: () => Promise<Reading>): Promise<Reading> => {
+  for (;;) {
+    const reading = await read();
+    if (reading.batches.length > 0) return reading;
+  }
+};
 
 const untilSome = async <T>(compute: () => Promise<T | undefined>): Promise<T> => {
   for (;;) {
