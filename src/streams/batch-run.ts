@@ -1,4 +1,4 @@
-import type { OutsideCall, StepContext } from './graph.ts';
+import type { OutsideCall } from './graph.ts';
 import type { DerivedEvent, Fact, FactEffect, StateChange } from './ports.ts';
 import { type Place, placeText } from './record.ts';
 import type { CounterRow, CounterTable, StateDefinition, TableDelta } from './tables.ts';
@@ -17,15 +17,11 @@ interface CountedRow extends CounterRow {
   readonly amounts: number[];
 }
 
-/** The record that a fact was told by: an event that comes by two topics is two of them. */
-interface Teller {
-  readonly id: string;
-  readonly place: Place;
-}
-
+/** A fact, and the record that told it: an event that comes by two topics is two records. */
 interface ToldFact {
   readonly fact: Fact;
-  readonly by: Teller;
+  readonly eventId: string;
+  readonly place: Place;
   readonly adds: { readonly table: CounterTable; readonly row: CounterRow }[];
 }
 
@@ -69,18 +65,14 @@ export class BatchRun implements StateView {
   /** One record may add several times under its fact, as an order with several items does; another record may not. */
   addOnce(
     fact: Fact,
-    { origin, place }: Pick<StepContext, 'origin' | 'place'>,
+    { origin, place }: { readonly origin: { readonly id: string }; readonly place: Place },
     add: { table: CounterTable; row: CounterRow },
   ): void {
-    this.#tell({ fact, by: { id: origin.id, place }, adds: [add] });
-  }
-
-  #tell({ fact, by, adds }: ToldFact): void {
     const id = factText(fact);
     const told = this.#facts.get(id);
-    if (!told) this.#facts.set(id, { fact, by, adds: [...adds] });
-    else if (told.by.id === by.id && told.by.place === by.place) told.adds.push(...adds);
-    else this.repeatedFacts += adds.length;
+    if (!told) this.#facts.set(id, { fact, eventId: origin.id, place, adds: [add] });
+    else if (told.eventId === origin.id && told.place === place) told.adds.push(add);
+    else this.repeatedFacts++;
   }
 
   /** Two events with one id would become one, and nobody would know of the other. */
@@ -161,7 +153,9 @@ export class BatchRun implements StateView {
           if (by !== 0) this.add(table, rowOf(row), column, by);
       }
     }
-    for (const told of one.#facts.values()) this.#tell(told);
+    for (const { fact, eventId, place, adds } of one.#facts.values()) {
+      for (const add of adds) this.addOnce(fact, { origin: { id: eventId }, place }, add);
+    }
     for (const change of one.states) this.write(change);
     for (const event of one.#derived.values()) this.#derived.set(event.id, event);
     for (const [outside, values] of one.calls) for (const value of values) this.call(outside, value);
