@@ -15,6 +15,7 @@ import { createCursorSource } from '../relay/cursor-source.ts';
 import { createDeadLetterNet } from '../relay/dead-letters.ts';
 import type { Relay } from '../relay/loop.ts';
 import { processClock } from '../relay/monotonic-clock.ts';
+import { createPageBudget } from '../relay/page-budget.ts';
 import { reconsiderNotice } from '../relay/pause.ts';
 import { startCursorPruning } from '../relay/prune-cursors.ts';
 import type { PublishPorts } from '../relay/publish-page.ts';
@@ -73,6 +74,7 @@ export const startRelayRole = async (options: RelayRoleOptions): Promise<Relay> 
   metrics.sampleFrom(() => ({ circuit: publishing.breaker.state, deadLetters: deadLetters.counts }));
   const control = createRelayControl(log);
   const common = { database, deadLetters, settings: config.relay, holder, control, log };
+  const pageBudget = createPageBudget({ bytesMax: config.relay.pagesBytesMax });
 
   const sources = await createSources(options);
   /** With a producer of its own: one shard's trouble with a record, or its wait, is not the others'. */
@@ -81,7 +83,8 @@ export const startRelayRole = async (options: RelayRoleOptions): Promise<Relay> 
     const source = await sources(shard, wakeSignal.signal);
     const producer = createRecordProducer(adapters.kafka, config.kafka);
     const ports = { ...publishing, producer };
-    const relay = startRelay({ ...common, ...source, publishing: ports, shard, wakeSignal, onLeaseLost });
+    const own = { publishing: ports, shard, wakeSignal, onLeaseLost, pageBudget };
+    const relay = startRelay({ ...common, ...source, ...own });
     return { wake: relay.wake, stop: () => relay.stop().finally(() => producer.close()) };
   };
   const { leaseMs, handOverAfterMs } = config.relay;

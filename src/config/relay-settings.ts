@@ -43,6 +43,13 @@ export const relaySettings = {
     max: 100_000,
     describes: 'Rows read and published together',
   }),
+  pagesBytesMax: integer({
+    variable: 'RELAY_PAGES_BYTES_MAX',
+    fallback: 256_000_000,
+    min: 32_000_000,
+    max: 100_000_000_000,
+    describes: 'Memory for rows that are read and not published yet, in all shards of a process together',
+  }),
   publishTimeoutMs: integer({
     variable: 'RELAY_PUBLISH_TIMEOUT_MS',
     fallback: 30_000,

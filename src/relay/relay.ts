@@ -7,8 +7,9 @@ import { createLeaseHolder, type LeaseHolder } from './lease-holder.ts';
 import { type Relay, startLoop } from './loop.ts';
 import type { MonotonicClock } from './monotonic-clock.ts';
 import type { FailedRow, OutboxPage, OutboxSource } from './outbox-source.ts';
+import { createPageBudget, type PageBudget } from './page-budget.ts';
 import { type PageOutcome, type PublishPorts, preparePage, publishPrepared } from './publish-page.ts';
-import { createReadyPages, type ReadyPage } from './ready-pages.ts';
+import { createReadyPages, type ReadyPage, type ReadyPages } from './ready-pages.ts';
 import { createRelayControl, type RelayControl } from './relay-control.ts';
 import type { RelayObserver } from './relay-observer.ts';
 import { leaseOfShard, type Shard, singleShard } from './shard.ts';
@@ -43,17 +44,28 @@ export interface RelayOptions {
   readonly control?: RelayControl;
   /** For a source that tells when there is something new; otherwise the relay has one of its own. */
   readonly wakeSignal?: WakeSignal;
+  /** What the pages in memory may take, together with those of the process's other shards; enough for one relay unless told. */
+  readonly pageBudget?: PageBudget;
   /** What the lease is timed by; that of the process unless told. */
   readonly clock?: MonotonicClock;
   readonly log: Logger;
 }
 
+/** More than the three pages that a relay has in memory at most can take. */
+const pagesBytesMaxAlone = 256_000_000;
+
 /** Publishes the journal, or a shard of it, in order for as long as it holds the lease, and stands by otherwise. */
 export const startRelay = (options: RelayOptions): Relay => {
   const { source, publishing, shard = singleShard, log, settings, wakeSignal = createWakeSignal() } = options;
   const suspicion = createSuspicion({ ...options, shard, observer: publishing.observer });
-  const holder = createHolder(options, suspicion);
-  const line = createPageLine(options, holder, suspicion);
+  const pageBudget = options.pageBudget ?? createPageBudget({ bytesMax: pagesBytesMaxAlone });
+  const readyPages = createReadyPages({ ...options, pageBudget }, suspicion);
+  const forget = (): void => {
+    source.forget();
+    readyPages.forget();
+  };
+  const holder = createHolder(options, suspicion, forget);
+  const line = createPageLine(options, { holder, suspicion, readyPages, forget });
   return startLoop({
     wakeSignal,
     log,
@@ -62,11 +74,12 @@ export const startRelay = (options: RelayOptions): Relay => {
     afterTrouble: (error) => {
       if (error instanceof CircuitOpen) return Math.min(error.waitMs, settings.leaseMs / 3);
       // The cursor has not moved: the same rows are tried again.
-      source.forget();
+      forget();
       return settings.retryDelayMs;
     },
     finish: async () => {
       await line.finish();
+      readyPages.forget();
       await source.close();
       await holder.release();
     },
@@ -92,10 +105,13 @@ interface PageLine {
 }
 
 /** While a page is on its way, the next one is read and encoded, and the one before it is settled. */
-const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: Suspicion): PageLine => {
+const createPageLine = (
+  options: RelayOptions,
+  parts: { holder: LeaseHolder; suspicion: Suspicion; readyPages: ReadyPages; forget: () => void },
+): PageLine => {
   const { source, publishing, deadLetters, settings, log } = options;
+  const { holder, suspicion, readyPages, forget } = parts;
   const { breaker, observer } = publishing;
-  const readyPages = createReadyPages(options, suspicion);
   /** Of the page before: false when it was not ours any more. */
   let settling: Promise<boolean> = Promise.resolve(true);
   const arrivals = createArrivals();
@@ -122,9 +138,10 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
     if (settledCount === 0 && page.rows.length > 0) return true;
     // The source passes rows only after every send has an answer: a crash before this line duplicates, it never loses.
     const isPassed = source.settle(page, settledCount, failed, lease);
+    readyPages.settles(isPassed);
     const isAllIn = settledCount === page.rows.length && failed.length === 0;
     // What was made ready does not know of the aggregates that are held up from now on.
-    if (!isAllIn) readyPages.forget();
+    if (!isAllIn) readyPages.forgetNext();
     if (!readyPages.hasNext) return isPassed;
     settling = isPassed;
     // Told when it is waited for, which is with the next page.
@@ -138,7 +155,7 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
       'The lease went to another relay, or another database server took over; whoever relays goes on from what is stored',
     );
     holder.doubt();
-    source.forget();
+    forget();
     return 0;
   };
 
@@ -153,6 +170,8 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
     });
     if (ready === 'moved') return startOver();
     if (!ready) return settings.pollIntervalMs;
+    // Asked for again at once, with a look at the lease in between.
+    if (ready === 'no-room') return 0;
     const { page } = ready;
     const outcome = await publish(ready, lease);
     if (!(await settle(page, outcome, lease))) return startOver();
@@ -171,6 +190,8 @@ const createPageLine = (options: RelayOptions, holder: LeaseHolder, suspicion: S
         { untried: page.rows.length - settledCount },
         'The circuit opened in the middle of a batch; the rest stays',
       );
+      // Others may be waiting for its room.
+      forget();
       throw new CircuitOpen(breaker.waitMs);
     }
     throw stopped.cause ?? new Error('The brokers are in trouble');
@@ -206,8 +227,8 @@ const tellFailures = (observer: RelayObserver | undefined, failed: readonly Fail
   observer?.tampered(failed.filter(({ tampered }) => tampered).length);
 };
 
-const createHolder = (options: RelayOptions, suspicion: Suspicion): LeaseHolder => {
-  const { database, source, settings, holder, clock, onLease, onLeaseLost, log } = options;
+const createHolder = (options: RelayOptions, suspicion: Suspicion, forget: () => void): LeaseHolder => {
+  const { database, settings, holder, clock, onLease, onLeaseLost, log } = options;
   const { shard = singleShard, publishing, control = createRelayControl(log) } = options;
   const { leaseMs, pollIntervalMs, retryDelayMs } = settings;
   return createLeaseHolder({
@@ -220,13 +241,13 @@ const createHolder = (options: RelayOptions, suspicion: Suspicion): LeaseHolder 
     control,
     log,
     onTaken: async (lease) => {
-      source.forget();
+      forget();
       await onLease?.(lease);
       await suspicion.consider(lease);
       log.info({ token: lease.token, ...(shard.of > 1 && { shard }) }, 'This process relays');
     },
     onLost: ({ isPaused, isSittingOut }) => {
-      source.forget();
+      forget();
       if (!isPaused && !isSittingOut) log.warn('Another process relays now; this one stands by');
       onLeaseLost?.();
     },

@@ -7,6 +7,7 @@ import type { DeadLetterNet } from '../../src/relay/dead-letters.ts';
 import type { Relay } from '../../src/relay/loop.ts';
 import type { MonotonicClock } from '../../src/relay/monotonic-clock.ts';
 import type { OutboxPage, OutboxRow, OutboxSource } from '../../src/relay/outbox-source.ts';
+import type { PageBudget } from '../../src/relay/page-budget.ts';
 import { startRelay } from '../../src/relay/relay.ts';
 import { viewOf } from './journal.ts';
 
@@ -68,6 +69,7 @@ export interface MemoryRelayOptions {
   readonly producer: RecordProducer;
   readonly breaker: CircuitBreaker;
   readonly clock?: MonotonicClock;
+  readonly pageBudget?: PageBudget;
   readonly holder: string;
   readonly publishTimeoutMs?: number;
   readonly log: Logger;

@@ -2,6 +2,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { expect } from 'chai';
 import { CircuitBreaker } from '../../../src/relay/circuit-breaker.ts';
 import type { Relay } from '../../../src/relay/loop.ts';
+import type { OutboxRow, OutboxSource } from '../../../src/relay/outbox-source.ts';
+import { createPageBudget } from '../../../src/relay/page-budget.ts';
+import type { RowInPlace } from '../../../src/relay/row-in-place.ts';
 import { mainRelayLease } from '../../../src/relay/shard.ts';
 import { eventually } from '../../support/eventually.ts';
 import { createHandClock } from '../../support/hand-clock.ts';
@@ -17,6 +20,30 @@ const breakerSettings = {
   failureRatePercent: 50,
   openMs: 30_000,
   trialCalls: 3,
+};
+
+/** Five of them are a page that takes all of its room. */
+const largeRows = (count: number): readonly OutboxRow[] => {
+  const bytes = 1_600_000;
+  const inPlace: RowInPlace = {
+    kind: 'large',
+    isOfKindOf: () => true,
+    isIntact: () => true,
+    toRecord: (shape, headers) => ({
+      bytes: Buffer.alloc(0),
+      uuidStart: 0,
+      keyStart: 0,
+      keyEnd: 0,
+      valueStart: 0,
+      valueEnd: bytes,
+      shape,
+      headers,
+    }),
+  };
+  return rowsOf(Array.from({ length: count }, (_, index) => `large-${index}`)).map((row) => ({
+    ...row,
+    inPlace,
+  }));
 };
 
 describe('relay on ports in memory', () => {
@@ -113,6 +140,40 @@ describe('relay on ports in memory', () => {
     running.push(startMemoryRelay({ database, source, producer, breaker, clock, holder: 'only', log }));
     await eventually(() => expect(source.settled).to.have.length(rows.length));
     expect(broker.arrived.toSorted()).to.deep.equal(['a@1', 'a@2', 'b@1', 'b@2', 'c@1', 'c@2']);
+  });
+
+  it('shares the memory for pages with the other shards, and each gets its turn', async () => {
+    const { clock, breaker, broker } = scene();
+    const { log } = recordingLog();
+    const pagesMax = 3;
+    const pageBudget = createPageBudget({ bytesMax: pagesMax * 24 * 1024 * 1024 });
+    let inMemory = 0;
+    let inMemoryMax = 0;
+    broker.setMood(() => sleep(1));
+    const sources = Array.from({ length: 16 }, () => {
+      const source = createMemorySource(largeRows(10));
+      const nextPage: OutboxSource['nextPage'] = async (rowsMax) => {
+        const page = await source.nextPage(rowsMax);
+        if (page) inMemoryMax = Math.max(inMemoryMax, ++inMemory);
+        return page;
+      };
+      const settle: OutboxSource['settle'] = async (...settled) => {
+        const isPassed = await source.settle(...settled);
+        inMemory--;
+        return isPassed;
+      };
+      const pageAfter = async (): Promise<undefined> => undefined;
+      const counted = { ...source, nextPage, settle, pageAfter };
+      const { database } = createMemoryLeases(clock.now);
+      const { producer } = broker;
+      const options = { database, source: counted, producer, breaker, clock, pageBudget, log };
+      running.push(startMemoryRelay({ ...options, holder: 'shard' }));
+      return source;
+    });
+    await eventually(() => {
+      for (const { settled } of sources) expect(settled).to.have.length(10);
+    });
+    expect(inMemoryMax).to.equal(pagesMax);
   });
 
   it('sends nothing while the circuit is open, and goes on after its time', async () => {
