@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
+import { byReason } from './by-reason.ts';
 import { CircuitOpen } from './circuit-breaker.ts';
 import type { DeadLetterNet } from './dead-letters.ts';
 import { type Lease, LeaseMoved } from './lease.ts';
@@ -177,13 +178,8 @@ const createPageLine = (
     if (!(await settle(page, outcome, lease))) return startOver();
     const { settledCount, failed, stopped } = outcome;
     if (failed.length > 0) tellFailures(observer, failed);
-    for (const { row, error, tried } of failed) {
-      if (tried)
-        log.warn(
-          { outboxId: row.id, eventType: row.eventType, reason: error },
-          'An event could not be published; it is retried on its own',
-        );
-    }
+    for (const alike of byReason(failed.filter(({ tried }) => tried)))
+      log.warn(alike, 'Events could not be published; they are retried on their own');
     if (!stopped) return 0;
     if (stopped.because === 'circuit-open') {
       log.warn(

@@ -1,5 +1,6 @@
 import type { Logger } from 'pino';
 import type { Database } from '../postgres/database.ts';
+import { byReason } from './by-reason.ts';
 import type { DeadLetterNet } from './dead-letters.ts';
 import {
   claimDueRows,
@@ -154,7 +155,5 @@ const noteOutcome = async (
   await noteFailures(database, failures);
   publishing.observer?.retried('failed', failures.length);
   publishing.observer?.tampered(failed.filter(({ tampered }) => tampered).length);
-  for (const { row, error, retryCount } of failures) {
-    log.warn({ outboxId: row.id, eventType: row.eventType, retryCount, reason: error }, 'A retry failed');
-  }
+  for (const alike of byReason(failures)) log.warn(alike, 'A retry failed');
 };

@@ -152,8 +152,8 @@ describe('relay on ports in memory', () => {
     broker.setMood(() => sleep(1));
     const sources = Array.from({ length: 16 }, () => {
       const source = createMemorySource(largeRows(10));
-      const nextPage: OutboxSource['nextPage'] = async (rowsMax) => {
-        const page = await source.nextPage(rowsMax);
+      const nextPage: OutboxSource['nextPage'] = async (...asked) => {
+        const page = await source.nextPage(...asked);
         if (page) inMemoryMax = Math.max(inMemoryMax, ++inMemory);
         return page;
       };
