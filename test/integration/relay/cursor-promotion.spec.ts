@@ -1,6 +1,6 @@
 import { expect } from 'chai';
 import { appendEvents } from '../../../src/journal/append-events.ts';
-import { type Database, openDatabase } from '../../../src/postgres/database.ts';
+import type { Database } from '../../../src/postgres/database.ts';
 import { createCursorSource } from '../../../src/relay/cursor-source.ts';
 import { acquireLease, type Lease, LeaseMoved } from '../../../src/relay/lease.ts';
 import { findOutboxDelta } from '../../../src/relay/open-outbox-delta.ts';
@@ -9,6 +9,7 @@ import type { OutboxPage, OutboxSource } from '../../../src/relay/outbox-source.
 import { DeltaGone, readOutboxPage } from '../../../src/relay/read-outbox-page.ts';
 import { eventually } from '../../support/eventually.ts';
 import { viewOf } from '../../support/journal.ts';
+import { openDatabaseAt } from '../../support/open-database.ts';
 import { usePostgresPair } from '../../support/postgres-pair.ts';
 
 const rowsMax = 100;
@@ -21,15 +22,7 @@ describe('the cursor when a standby is promoted', function () {
   let lease: Lease;
 
   before(async () => {
-    db = openDatabase({
-      url: pair().databaseUrl,
-      applicationName: 'millrace-spec',
-      poolSizeMax: 2,
-      connectTimeoutMs: 30_000,
-      statementTimeoutMs: 30_000,
-      idleTransactionTimeoutMs: 30_000,
-      onIdleError: () => {},
-    });
+    db = openDatabaseAt(pair().databaseUrl, 2);
     const taken = await acquireLease(db, { name: 'spec-relay', holder: 'spec', holdMs: 3_600_000 });
     if (!taken) throw new Error('Nobody else wants the lease');
     lease = taken;

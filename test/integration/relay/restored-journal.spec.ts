@@ -4,7 +4,7 @@ import { appendEvents } from '../../../src/journal/append-events.ts';
 import { storeWriterSchemas } from '../../../src/journal/writer-schemas.ts';
 import type { TopicReader } from '../../../src/kafka/topic-reader.ts';
 import { listPendingEvents } from '../../../src/outbox-admin/list-pending-events.ts';
-import { type Database, openDatabase } from '../../../src/postgres/database.ts';
+import type { Database } from '../../../src/postgres/database.ts';
 import { readJournalPage } from '../../../src/rebuild/journal-page.ts';
 import { startGhostWatch } from '../../../src/relay/ghosts/watch-ghosts.ts';
 import { reshard } from '../../../src/relay/reshard.ts';
@@ -12,7 +12,7 @@ import { createRelayAdmin } from '../../../src/relay-admin/relay-admin.ts';
 import { eventually } from '../../support/eventually.ts';
 import { viewOf } from '../../support/journal.ts';
 import { createMemoryBroker, type MemoryBroker, useRelays } from '../../support/memory-broker.ts';
-import { openTestDatabase } from '../../support/open-database.ts';
+import { openDatabaseAt, openTestDatabase } from '../../support/open-database.ts';
 import { usePostgresPair } from '../../support/postgres-pair.ts';
 import { restoreDump } from '../../support/restore-dump.ts';
 import { recordingLog, silentLog } from '../../support/silent-log.ts';
@@ -53,15 +53,7 @@ describe('a journal that was restored from a dump into a new server', function (
     await relay.stop();
     await append(oldDb, range(published, written));
     await restoreDump({ from: old().endpoints.databaseUrl, to: fresh().databaseUrl });
-    db = openDatabase({
-      url: fresh().databaseUrl,
-      applicationName: 'millrace-spec',
-      poolSizeMax: 4,
-      connectTimeoutMs: 30_000,
-      statementTimeoutMs: 30_000,
-      idleTransactionTimeoutMs: 30_000,
-      onIdleError: () => {},
-    });
+    db = openDatabaseAt(fresh().databaseUrl, 4);
   });
   after(() => db.close());
 
