@@ -47,12 +47,14 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
   const drop = (why: { isPaused: boolean; isSittingOut: boolean }): void => {
     const isLost = lease !== undefined;
     lease = undefined;
-    renewal.end();
+    void renewal.end();
     observer?.leaseChanged(request.name, false);
     if (isLost) onLost?.(why);
   };
 
   const giveBack = async (): Promise<void> => {
+    // A renewal that is under way would take it again for nobody.
+    await renewal.end();
     await releaseLease(database, request);
     // One that sits out gives it to a relay that is waiting for it.
     if (control.isSittingOut) await letRelaysReconsider(database);
@@ -63,7 +65,10 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
     const pause = renewed ? null : await loadPause(database);
     control.found(pause);
     if (!renewed) {
-      if (pause && lease) await releaseLease(database, request);
+      if (pause && lease) {
+        await renewal.end();
+        await releaseLease(database, request);
+      }
       drop({ isPaused: pause !== null, isSittingOut: false });
       return undefined;
     }
@@ -93,7 +98,6 @@ export const createLeaseHolder = (options: LeaseHolderOptions): LeaseHolder => {
     },
     doubt: renewal.doubt,
     release: async () => {
-      renewal.end();
       await giveBack();
       observer?.leaseChanged(request.name, false);
     },
@@ -120,7 +124,8 @@ interface Renewal {
   /** Whether it need not be asked for; to be called by whoever uses it, since it is kept for that one. */
   isFresh(): boolean;
   doubt(): void;
-  end(): void;
+  /** Comes back when a renewal that was under way has its answer, whatever that is. */
+  end(): Promise<void>;
 }
 
 /** Renews a lease by timer, in thirds of its time, for as long as somebody uses it. */
@@ -137,12 +142,15 @@ const createRenewal = (options: {
   let usedAt = 0;
   let token = 0;
   let callOff: () => void = () => {};
+  let renewing: Promise<void> = Promise.resolve();
   /** Grows with each beginning and end: what a renewal before it finds out is void. */
   let turn = 0;
 
   const schedule = (): void => {
     callOff();
-    callOff = clock.after(pauseMs, () => void renew(turn));
+    callOff = clock.after(pauseMs, () => {
+      renewing = renew(turn);
+    });
   };
 
   const renew = async (mine: number): Promise<void> => {
@@ -151,6 +159,7 @@ const createRenewal = (options: {
         { lease: request.name, keepMs },
         'A job takes longer than its lease is kept for it; another process may go on with its work',
       );
+      freshUntil = 0;
       return;
     }
     const renewed = await acquireLease(database, request).catch((error: Error) => {
@@ -181,9 +190,10 @@ const createRenewal = (options: {
     doubt: () => {
       freshUntil = 0;
     },
-    end: () => {
+    end: async () => {
       turn++;
       callOff();
+      await renewing;
     },
   };
 };

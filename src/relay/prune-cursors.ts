@@ -17,6 +17,9 @@ export const cursorPruneLease = 'outbox-cursor-prune';
 const rowsMaxDefault = 5000;
 const intervalMs = 60_000;
 
+/** Rows are thinned when they get to this age; what was not thinned then, because no relay ran, goes with the others. */
+const thinningMs = 6 * 60 * 60 * 1000;
+
 // The newest row of a shard has no successor and stays however old it is: it is the relay's position.
 const statement = {
   name: 'prune-outbox-cursors',
@@ -28,17 +31,17 @@ const statement = {
         select created_at from outbox_cursor later
         where later.shards = c.shards and later.shard = c.shard and later.id > c.id
         order by later.id limit 1) next
-      where c.created_at < clock_timestamp() - $2 * interval '1 millisecond'
-        and (c.created_at < clock_timestamp() - $1 * interval '1 millisecond'
-          or date_trunc('minute', next.created_at) = date_trunc('minute', c.created_at))
-      order by c.created_at
+      where c.created_at < clock_timestamp() - $1 * interval '1 millisecond'
+        or c.created_at < clock_timestamp() - $2 * interval '1 millisecond'
+          and c.created_at >= clock_timestamp() - ($2 + ${thinningMs}) * interval '1 millisecond'
+          and date_trunc('minute', next.created_at) = date_trunc('minute', c.created_at)
       limit $3
     )
     delete from outbox_cursor where id in (select id from superfluous)
     returning id`,
 };
 
-/** Removes cursor rows that are history and superfluous, the oldest first; answers with how many. */
+/** Removes cursor rows that are history and superfluous; answers with how many. */
 export const pruneCursors = async (
   db: SqlRunner,
   { cursorRetentionMs, cursorDetailMs }: CursorRetention,

@@ -84,6 +84,8 @@ class Publication {
   readonly #refusedTopics = new Map<string, TopicRefusal>();
   /** The brokers have taken a record of the page, or have said what they have against one: they are at work. */
   #areBrokersAtWork = false;
+  /** Permissions of the circuit breaker that have no answer yet. */
+  #unanswered = 0;
 
   constructor(ports: PublishPorts, page: PreparedPage, { held, dropped, arrived }: PageKnowledge) {
     this.#ports = ports;
@@ -97,7 +99,9 @@ class Publication {
 
   async publish(): Promise<PageOutcome> {
     const { length } = this.#page.rows;
-    return (await this.#slice(0, length)) ?? { settledCount: length, failed: inPageOrder(this.#failed) };
+    const stopped = await this.#slice(0, length);
+    this.#answerBreaker('succeeded');
+    return stopped ?? { settledCount: length, failed: inPageOrder(this.#failed) };
   }
 
   /** Undefined when all of the slice has its answer, else what stopped it and where. */
@@ -127,11 +131,15 @@ class Publication {
       return this.#slice(start, end);
     }
     if (ready.length === 1) {
+      this.#answerBreaker('succeeded');
       this.#fail(ready[0] as number, { error: result.cause.message, tried: true });
       return undefined;
     }
-    if (result.isUnknown && (await this.#isTroubleOfBrokers(ready)))
+    if (result.isUnknown && (await this.#isTroubleOfBrokers(ready))) {
+      this.#answerBreaker('failed');
       return stop({ because: 'broker-trouble', cause: result.cause });
+    }
+    this.#answerBreaker('succeeded');
     unlearn();
     const middle = start + Math.ceil((end - start) / 2);
     return (await this.#slice(start, middle)) ?? (await this.#slice(middle, end));
@@ -171,8 +179,14 @@ class Publication {
     const result = await send(this.#ports, this.#page, sending);
     // Of a partition these are the first ones, since one batch of it goes after the other: nothing overtakes.
     if (result.kind !== 'sent') for (const place of result.acknowledged) this.#arrived.add(place);
+    if (result.kind === 'refused' && result.isUnknown) this.#unanswered++;
     this.#areBrokersAtWork ||= isJudgement(result);
     return result;
+  }
+
+  /** For the sends of which nobody could say at once whose fault it was. */
+  #answerBreaker(answer: 'succeeded' | 'failed'): void {
+    for (; this.#unanswered > 0; this.#unanswered--) this.#ports.breaker[answer]();
   }
 
   /** Whether this is news. */
@@ -303,15 +317,16 @@ const send = async (
       breaker.succeeded();
       return { kind: 'stopped', because: 'broker-trouble', cause, acknowledged };
     }
-    // The broker is well: it has looked at the records and does not want them.
-    breaker.succeeded();
     const known = cause instanceof PublishError ? cause : undefined;
+    const isUnknown = known === undefined || known.code === 'UNKNOWN';
+    // The broker is well: it has looked at the records and does not want them. Otherwise that is still to be found out.
+    if (!isUnknown) breaker.succeeded();
     return {
       kind: 'refused',
       cause,
       acknowledged,
       refusedTopics: known?.refusedTopics ?? new Map(),
-      isUnknown: known === undefined || known.code === 'UNKNOWN',
+      isUnknown,
     };
   }
 };

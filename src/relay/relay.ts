@@ -64,6 +64,7 @@ export const startRelay = (options: RelayOptions): Relay => {
   const forget = (): void => {
     source.forget();
     readyPages.forget();
+    line.forget();
   };
   const holder = createHolder(options, suspicion, forget);
   const line = createPageLine(options, { holder, suspicion, readyPages, forget });
@@ -101,6 +102,8 @@ export const startRelay = (options: RelayOptions): Relay => {
 interface PageLine {
   /** One page from the source to Kafka; says how long there is nothing to do. */
   step(): Promise<number>;
+  /** What comes of the page that is being settled says nothing about those that are read from now on. */
+  forget(): void;
   /** Waits for what is still under way. */
   finish(): Promise<void>;
 }
@@ -125,7 +128,7 @@ const createPageLine = (
     });
     const [outcome] = await Promise.allSettled([publishingPage, readyPages.readAhead(page)]);
     if (outcome.status === 'rejected') throw outcome.reason;
-    arrivals.note(lease, outcome.value);
+    arrivals.note(lease, page, outcome.value);
     return outcome.value;
   };
 
@@ -195,6 +198,12 @@ const createPageLine = (
 
   return {
     step,
+    forget: () => {
+      settling = settling.then(
+        () => true,
+        () => true,
+      );
+    },
     finish: async () => {
       await settling.catch((error: Error) =>
         log.warn({ err: error }, 'The last page could not be settled; the next relay publishes it again'),
@@ -211,9 +220,16 @@ const createArrivals = () => {
   return {
     /** Under another lease, somebody may want it published again. */
     of: (lease: Lease): ReadonlySet<string> => (lease.token === token ? arrived : none),
-    note: (lease: Lease, outcome: PageOutcome): void => {
+    note: (lease: Lease, { rows }: OutboxPage, outcome: PageOutcome): void => {
+      const known = lease.token === token ? arrived : none;
       ({ token } = lease);
-      arrived = outcome.arrived ?? none;
+      if (known.size === 0) {
+        arrived = outcome.arrived ?? none;
+        return;
+      }
+      // The page may have been a smaller one than that which was stopped.
+      const passed = new Set(rows.map(({ eventId }) => eventId));
+      arrived = new Set([...known].filter((id) => !passed.has(id)).concat([...(outcome.arrived ?? none)]));
     },
   };
 };

@@ -120,10 +120,12 @@ const tryAgain = async (options: RetryRelayOptions, heads: readonly StoredFailed
   // Alone means alone: should the process end again, it was this event and none of those behind it.
   const isSuspect = heads.some(({ unansweredCount }) => unansweredCount > 1);
   const rows = isSuspect ? heads : await loadSequences(database, heads, sequenceRowsMax);
-  const { settledCount, failed } = await publishPage(publishing, rows, new Set());
+  const { settledCount, failed, arrived } = await publishPage(publishing, rows, new Set());
 
   const notSent = new Set(failed.map(({ row }) => row.id));
-  const sent = rows.slice(0, settledCount).filter(({ id }) => !notSent.has(id));
+  const sent = rows.filter(
+    ({ id, eventId }, place) => !notSent.has(id) && (place < settledCount || arrived?.has(eventId)),
+  );
   await dropFailedRows(database, sent.map(idOf));
   publishing.observer?.retried('sent', sent.length);
   await noteOutcome(options, rows, failed);

@@ -55,7 +55,7 @@ export const startShardKeeper = (options: ShardKeeperOptions): Relay => {
       const { take, giveBack } = shareOf(crowd, holder, shards.numbers());
       for (const number of giveBack) shards.stop(number);
       try {
-        for (const number of take) await shards.start(number);
+        for (const number of take) if (!shards.isLeaving(number)) await shards.start(number);
       } catch (error) {
         // The others must not wait for one that cannot take its share.
         await standAside(database, holder);
@@ -100,9 +100,9 @@ const shareOf = (
   return { take, giveBack: [...lost, ...giveBack] };
 };
 
-const createRunningShards = ({ startShard, log }: ShardKeeperOptions, onLost: () => void) => {
+const createRunningShards = ({ startShard, log }: ShardKeeperOptions, onChange: () => void) => {
   const running = new Map<number, Relay>();
-  const stopping = new Set<Promise<void>>();
+  const stopping = new Map<Promise<void>, string>();
   let count = 0;
 
   // Not waited for: a page under way may take as long as the brokers let it, and who is silent for that long is taken
@@ -111,8 +111,11 @@ const createRunningShards = ({ startShard, log }: ShardKeeperOptions, onLost: ()
     const relay = running.get(number);
     running.delete(number);
     if (!relay) return;
-    const stopped = relay.stop().finally(() => stopping.delete(stopped));
-    stopping.add(stopped);
+    const stopped = relay.stop().finally(() => {
+      stopping.delete(stopped);
+      onChange();
+    });
+    stopping.set(stopped, leaseOfShard({ number, of: count }));
     if (count > 1) log.info({ shard: number, of: count }, 'This process gives a shard back');
   };
   const stopRunning = (): void => {
@@ -121,6 +124,9 @@ const createRunningShards = ({ startShard, log }: ShardKeeperOptions, onLost: ()
 
   return {
     numbers: (): ReadonlySet<number> => new Set(running.keys()),
+    /** It still has the lease, and gives it back when it is through with its page: a second relay would lose it then. */
+    isLeaving: (number: number): boolean =>
+      stopping.values().some((lease) => lease === leaseOfShard({ number, of: count })),
     wake: () => {
       for (const relay of running.values()) relay.wake();
     },
@@ -132,13 +138,13 @@ const createRunningShards = ({ startShard, log }: ShardKeeperOptions, onLost: ()
       return true;
     },
     start: async (number: number): Promise<void> => {
-      running.set(number, await startShard({ number, of: count }, onLost));
+      running.set(number, await startShard({ number, of: count }, onChange));
     },
     stop,
     stopRunning,
     stopAll: async (): Promise<void> => {
       stopRunning();
-      await Promise.all(stopping);
+      await Promise.all(stopping.keys());
     },
   };
 };

@@ -196,6 +196,7 @@ export const forgetDecisions = async (db: Database): Promise<void> => {
     'dead_letter_decision',
     'projection_parked_key',
     'projection_checkpoint',
+    'projection_task',
     'operator_audit',
   ])
     await db.execute({ name: `spec-forget-${table}`, text: `delete from ${table}` });

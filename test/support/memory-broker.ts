@@ -1,6 +1,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { createWriterSchemas } from '../../src/journal/writer-schemas.ts';
 import { PublishError } from '../../src/kafka/publish-error.ts';
@@ -45,15 +46,25 @@ export const received = (record: OutgoingRecord): ReceivedRecord => {
   };
 };
 
+/** As the real producer does: what has no answer by then is given up, and nothing of it arrives later. */
+const inTime = async (answered: void | Promise<void>, timeoutMs: number | undefined): Promise<void> => {
+  if (timeoutMs === undefined || !answered) return answered;
+  const over = new AbortController();
+  const gaveUp = sleep(timeoutMs, undefined, { signal: over.signal }).then(() => {
+    throw brokerTrouble();
+  });
+  await Promise.race([answered, gaveUp]).finally(() => over.abort());
+};
+
 /** A broker in memory whose moods a test decides; the real one has its turn in other specs. */
 export const createMemoryBroker = (): MemoryBroker => {
   const keys: string[] = [];
   const values: (Buffer | null)[] = [];
   let mood: Mood = () => {};
-  const send = async (batches: ReadonlyMap<string, readonly OutgoingRecord[]>): Promise<void> => {
+  const send: RecordProducer['send'] = async (batches, { timeoutMs } = {}) => {
     for (const given of batches.values()) {
       const records = given.map(received);
-      await mood(records);
+      await inTime(mood(records), timeoutMs);
       keys.push(...records.map(({ key }) => String(key)));
       values.push(...records.map(({ value }) => value));
     }
@@ -61,7 +72,11 @@ export const createMemoryBroker = (): MemoryBroker => {
   return {
     keys,
     values,
-    producer: { send, prepare: (batches) => ({ send: () => send(batches) }), close: async () => {} },
+    producer: {
+      send,
+      prepare: (batches) => ({ send: (options) => send(batches, options) }),
+      close: async () => {},
+    },
     setMood: (next) => {
       mood = next;
     },

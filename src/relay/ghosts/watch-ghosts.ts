@@ -67,7 +67,8 @@ export const startGhostWatch = (options: GhostWatchOptions): { stop(): Promise<v
   };
 
   const tellTrouble = (error: Error): never => {
-    if (!isInTrouble && !(error instanceof WatchIsOver))
+    if (error instanceof WatchIsOver) throw error;
+    if (!isInTrouble)
       log.warn(
         { err: error },
         'The topics could not be searched for events that the journal lost; it is tried again',

@@ -52,7 +52,7 @@ export const createLogOrTable = (ports: LogOrTablePorts): OutboxSource => {
       if (beginAgainAt === undefined) {
         logger.warn(
           { err: error },
-          'The relay cannot read the write-ahead log now and reads the outbox table by snapshots; it tries again every minute',
+          'The relay cannot read the write-ahead log now and reads the outbox table by snapshots; it tries again when there is nothing to publish, once a minute at most',
         );
       }
       beginAgainAt = clock() + beginAgainAfterMs;

@@ -31,7 +31,7 @@ export const createRowsBeforeSlot = (db: Database, until: string) => {
 
   /** One last delta, up to the slot. As every delta it is stored before anything of it is published. */
   const openLast = async ({ cursor, row }: StoredCursor, lease: Lease): Promise<typeof rest> => {
-    const last = { ...cursor, to: until };
+    const last = { from: cursor.from, to: until, lastId: 0 };
     const bounds = await findBounds(db, last);
     if (bounds.finalId === 0) return undefined;
     const delta = { cursor: { ...last, lastId: bounds.firstId - 1 }, bounds };
@@ -48,7 +48,7 @@ export const createRowsBeforeSlot = (db: Database, until: string) => {
   const openRest = async (lease: Lease): Promise<typeof rest> => {
     const stored = await loadOutboxCursor(db);
     const begun = await resumeOutboxDelta(db, stored);
-    return begun && begun.bounds.finalId > 0 ? { ...begun, row: stored.row } : openLast(stored, lease);
+    return begun ? { ...begun, row: stored.row } : openLast(stored, lease);
   };
 
   return {

@@ -51,13 +51,13 @@ describe('history of the relay’s cursor', () => {
   });
 
   it('is whole for an hour, and tells of each minute before that', async () => {
-    const old_s = 2 * day_s;
+    const old_s = 2 * 60 * 60;
     await store([old_s + 59, old_s + 30, old_s + 1, old_s - 1, old_s - 59, 30, 20, 10]);
     await pruneCursors(db, retention);
     expect(await kept()).to.deep.equal([old_s + 1, old_s - 59, 30, 20, 10]);
   });
 
-  it('is removed in small steps, the oldest first', async () => {
+  it('is removed in small steps', async () => {
     await store([20, 19, 18, 17, 1].map((days) => days * day_s));
     expect(await pruneCursors(db, retention, 3)).to.equal(3);
     expect(await pruneCursors(db, retention, 3)).to.equal(1);

@@ -85,6 +85,18 @@ describe('hand-over between cursor and WAL', function () {
     expect(verdict.repeated).to.be.lessThan(committed.length);
   });
 
+  it('leaves nothing behind of shards that were not equally far when they were brought together', async () => {
+    const lease = await wal.takeLease();
+    await wal.append(['a', 1], ['b', 1], ['c', 1]);
+    // What a reshard stores when one shard has passed its rows of a delta up to an id, and another one none of them.
+    await wal.run(`
+      insert into outbox_cursor (from_snapshot, to_snapshot, last_id, lease_token, system_identifier)
+      select '1:1:', '1:1:', max(id), 0, system_identifier from outbox, pg_control_system() group by system_identifier`);
+    const source = await wal.open();
+    const seen = await readUntil(source, lease, { isOver: (rows) => rows.length >= 3 });
+    expect(labels(seen)).to.include.members(['a/1', 'b/1', 'c/1']);
+  });
+
   it('repeats nothing on the way to WAL', async () => {
     const lease = await wal.takeLease();
     const seen: SeenRow[] = [];
