@@ -6,6 +6,7 @@ import { envelopeSchemaOf } from '../../../src/avro/envelope-schema.ts';
 import { readEnvelope } from '../../../src/avro/read-envelope.ts';
 import { appendEvents } from '../../../src/journal/append-events.ts';
 import { contentHash } from '../../../src/journal/content-hash.ts';
+import { PublishError } from '../../../src/kafka/publish-error.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import { createDeadLetterNet } from '../../../src/relay/dead-letters.ts';
 import { claimDueRows } from '../../../src/relay/failed-rows.ts';
@@ -121,6 +122,32 @@ describe('events that cannot be published', function () {
     expect(published(broker)).to.deep.equal(['bad-2@1', 'bad-2@2', 'bad-2@3']);
     await append(['bad-2', 4]);
     await eventually(() => expect(published(broker).at(-1)).to.equal('bad-2@4'));
+  });
+
+  it('are not sent again in a retry that got some of them through before the brokers were in trouble', async () => {
+    const broker = createMemoryBroker();
+    broker.setMood(refuse('bad-2b', 'bad-2c'));
+    await append(['bad-2b', 1], ['bad-2c', 1]);
+    relays.startMain('x', broker);
+    await eventually(async () => expect(await failedRows()).to.have.length(2));
+    broker.setMood(() => {});
+    let troubles = 0;
+    // The first of them arrives, and of the second nothing is known.
+    const halfWay: MemoryBroker['producer']['send'] = async (batches) => {
+      const [[topic, records] = ['', []]] = batches;
+      if (troubles++ > 0) return broker.producer.send(batches);
+      await broker.producer.send(new Map([[topic, records.slice(0, 1)]]));
+      const rest = { topic, partition: 1, positions: [1], reason: 'REQUEST_TIMED_OUT', isRefused: false };
+      throw new PublishError('BROKER_UNAVAILABLE', { retriable: true, unacknowledged: [rest] });
+    };
+    const producer = {
+      ...broker.producer,
+      send: halfWay,
+      prepare: (batches: Parameters<typeof halfWay>[0]) => ({ send: () => halfWay(batches) }),
+    };
+    relays.startRetry('x', { ...broker, producer });
+    await eventually(async () => expect(await failedRows()).to.deep.equal([]));
+    expect([...published(broker)].sort()).to.deep.equal(['bad-2b@1', 'bad-2c@1']);
   });
 
   it('are dead after their last try, kept with their reason, and hold their aggregate', async () => {

@@ -161,6 +161,16 @@ describe('publishing a page', () => {
       expect(broker.sends.length).to.be.lessThan(10);
     });
 
+    it('opens the circuit for it as for any trouble of the brokers, and not for a bad record', async () => {
+      const { ports, broker, publish } = given(...numbered(30));
+      broker.moods.objection = (label) => (label === 'a7@1' ? 'UNKNOWN' : undefined);
+      for (let turn = 0; turn < 5; turn++) await publish();
+      expect(ports.breaker.state).to.equal('closed');
+      broker.moods.objection = () => 'UNKNOWN';
+      for (let turn = 0; turn < 5; turn++) await publish();
+      expect(ports.breaker.state).to.equal('open');
+    });
+
     it('blames the record when others get through', async () => {
       const { broker, publish } = given(...numbered(30), 'bad@1', 'bad@2');
       broker.moods.objection = (label) => (label.startsWith('bad') ? 'UNKNOWN' : undefined);
