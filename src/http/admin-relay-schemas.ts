@@ -61,7 +61,14 @@ export const ReshardRelayBody = Type.Object(
 );
 
 const Cursor = Type.Object(
-  { from: Type.String(), to: Type.String(), lastId: Type.Integer() },
+  {
+    from: Type.String(),
+    to: Type.String(),
+    lastId: Type.Integer(),
+    restoredLastId: Type.Optional(
+      Type.Integer({ description: 'While rows of a dump are published again: how far, by id' }),
+    ),
+  },
   { ...closed, description: 'Snapshots of PostgreSQL: everything in the first is published' },
 );
 

@@ -163,16 +163,18 @@ const createPageLine = (
     return 0;
   };
 
-  const step = async (): Promise<number> => {
+  const step = (): Promise<number> =>
+    takeStep().catch((error: unknown) => {
+      if (error instanceof LeaseMoved) return startOver();
+      throw error;
+    });
+
+  const takeStep = async (): Promise<number> => {
     const lease = await holder.hold();
     if (!lease) return settings.leaseMs / 3;
     if (breaker.waitMs > 0) throw new CircuitOpen(breaker.waitMs);
 
-    const ready = await readyPages.next(lease).catch((error: unknown) => {
-      if (error instanceof LeaseMoved) return 'moved' as const;
-      throw error;
-    });
-    if (ready === 'moved') return startOver();
+    const ready = await readyPages.next(lease);
     if (!ready) return settings.pollIntervalMs;
     // Asked for again at once, with a look at the lease in between.
     if (ready === 'no-room') return 0;
