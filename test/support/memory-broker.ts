@@ -8,10 +8,12 @@ import { PublishError } from '../../src/kafka/publish-error.ts';
 import type { OutgoingRecord, RecordProducer } from '../../src/kafka/record-producer.ts';
 import type { Database } from '../../src/postgres/database.ts';
 import type { SchemaRegistry } from '../../src/registry/schema-registry.ts';
+import { createBrokerReach } from '../../src/relay/broker-reach.ts';
 import { CircuitBreaker } from '../../src/relay/circuit-breaker.ts';
 import { createCursorSource } from '../../src/relay/cursor-source.ts';
 import { createDeadLetterNet, type DeadLetterNet } from '../../src/relay/dead-letters.ts';
 import type { Relay } from '../../src/relay/loop.ts';
+import { processClock } from '../../src/relay/monotonic-clock.ts';
 import type { PublishPorts } from '../../src/relay/publish-page.ts';
 import { type RelayOptions, startRelay } from '../../src/relay/relay.ts';
 import { createRelayControl } from '../../src/relay/relay-control.ts';
@@ -172,23 +174,45 @@ export const useRelays = (
       source: Pick<RelayOptions, 'source' | 'onLease' | 'wakeSignal'>,
     ): Relay => keep(startRelay({ ...common(broker, holder), ...source, settings: mainSettings })),
     /** As the relay role does it: as many shards as are its share. */
-    startShards: (holder: string, broker: MemoryBroker): Relay =>
-      keep(
+    startShards: (
+      holder: string,
+      broker: MemoryBroker,
+      /** How many brokers answer it; without it, it takes part whatever happens. */
+      countReachable?: () => Promise<number>,
+    ): Relay => {
+      const parts = {
+        ...common(broker, holder),
+        ...(countReachable && { control: createRelayControl(log) }),
+      };
+      const { publishing, control: own } = parts;
+      const reach = countReachable && {
+        brokers: createBrokerReach({
+          breaker: publishing.breaker,
+          countReachable,
+          handOverAfterMs: 200,
+          control: own,
+          clock: processClock,
+          log,
+        }),
+      };
+      return keep(
         startShardKeeper({
           database: database(),
           holder,
           leaseMs: mainSettings.leaseMs,
           startShard: async (shard, onLeaseLost) =>
             startRelay({
-              ...common(broker, holder),
+              ...parts,
               source: createCursorSource(database(), shard),
               shard,
               onLeaseLost,
               settings: mainSettings,
             }),
+          ...reach,
           log,
         }),
-      ),
+      );
+    },
     startRetry: (
       holder: string,
       broker: MemoryBroker,

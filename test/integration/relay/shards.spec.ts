@@ -10,7 +10,12 @@ import { readShardFigures } from '../../../src/relay/shard-figures.ts';
 import { beginSharding } from '../../../src/relay/sharding.ts';
 import { eventually as eventuallyWithin } from '../../support/eventually.ts';
 import { viewOf } from '../../support/journal.ts';
-import { createMemoryBroker, type MemoryBroker, useRelays } from '../../support/memory-broker.ts';
+import {
+  brokerTrouble,
+  createMemoryBroker,
+  type MemoryBroker,
+  useRelays,
+} from '../../support/memory-broker.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { recordingLog } from '../../support/silent-log.ts';
 import { useWorkspace } from '../../support/stack.ts';
@@ -116,6 +121,26 @@ describe('shards of the relay', function () {
     await first.stop();
     await eventually(async () => expect([await shareOf('y'), await shareOf('z')]).to.deep.equal([2, 2]));
     await allArrive(brokers, await append());
+  });
+
+  it('of a relay that is cut off from the brokers go to the others, and it gets its share when it reaches them', async () => {
+    const [lost, well] = [createMemoryBroker(), createMemoryBroker()];
+    let reachedByLost = 3;
+    relays.startShards('lost', lost, async () => reachedByLost);
+    relays.startShards('well', well, async () => 3);
+    const shares = async () => [await shareOf('lost'), await shareOf('well')];
+    await eventually(async () => expect(await shares()).to.deep.equal([2, 2]));
+    reachedByLost = 0;
+    lost.setMood(() => {
+      throw brokerTrouble();
+    });
+    const keys = await append();
+    await eventually(async () => expect(await shares()).to.deep.equal([0, 4]));
+    await allArrive([lost, well], keys);
+    reachedByLost = 3;
+    lost.setMood(() => {});
+    await eventually(async () => expect(await shares()).to.deep.equal([2, 2]));
+    await allArrive([lost, well], await append());
   });
 
   it('of a relay that died go to another, which says so and counts it', async () => {
