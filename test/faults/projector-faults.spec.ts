@@ -98,6 +98,7 @@ describe('projectors under fire', function () {
   it('count exactly when one dies after its state is committed and before Kafka has its offsets', async () => {
     const admin = new Kafka({
       brokers: [...space.endpoints.kafkaBrokers],
+      connectionTimeout: 30_000,
       logLevel: logLevel.NOTHING,
     }).admin();
     const groupId = space.unique('millrace-product-statistic');

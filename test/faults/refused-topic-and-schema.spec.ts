@@ -17,7 +17,11 @@ describe('a topic that is missing and a schema that the registry refuses', funct
   this.timeout(300_000);
   const { workspace, database, relays, judge } = useRelayScene();
   const kafka = () =>
-    new Kafka({ brokers: [...workspace().endpoints.kafkaBrokers], logLevel: logLevel.NOTHING });
+    new Kafka({
+      brokers: [...workspace().endpoints.kafkaBrokers],
+      connectionTimeout: 30_000,
+      logLevel: logLevel.NOTHING,
+    });
   const registryAccess = () => ({ url: workspace().endpoints.schemaRegistryUrl, requestTimeoutMs: 30_000 });
 
   const deleteTopic = async (topic: string): Promise<void> => {

@@ -18,7 +18,11 @@ describe('an event that is larger than the broker takes', function () {
   /** What the broker takes in the topic of products. */
   const setLimit = async (bytes: number): Promise<void> => {
     const { endpoints, unique } = workspace();
-    const admin = new Kafka({ brokers: [...endpoints.kafkaBrokers], logLevel: logLevel.NOTHING }).admin();
+    const admin = new Kafka({
+      brokers: [...endpoints.kafkaBrokers],
+      connectionTimeout: 30_000,
+      logLevel: logLevel.NOTHING,
+    }).admin();
     await admin.connect();
     try {
       await admin.alterConfigs({

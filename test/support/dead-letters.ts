@@ -53,7 +53,7 @@ const messageOf = (workspace: Workspace, letter: WrittenLetter) => ({
 });
 
 const kafkaOf = ({ endpoints }: Workspace): Kafka =>
-  new Kafka({ brokers: [...endpoints.kafkaBrokers], logLevel: logLevel.NOTHING });
+  new Kafka({ brokers: [...endpoints.kafkaBrokers], connectionTimeout: 30_000, logLevel: logLevel.NOTHING });
 
 /** Writes letters in their order; answers with their ids. */
 export const writeLetters = async (

@@ -44,7 +44,11 @@ export const openShopTraffic = async (workspace: Workspace, seed = 1): Promise<S
   const ids = new Map(registered.map(({ fullName, schemaId }) => [fullName, schemaId]));
 
   // What is written is counted, so a send that is repeated must not be there twice.
-  const producer = new Kafka({ brokers: [...endpoints.kafkaBrokers], logLevel: logLevel.NOTHING }).producer({
+  const producer = new Kafka({
+    brokers: [...endpoints.kafkaBrokers],
+    connectionTimeout: 30_000,
+    logLevel: logLevel.NOTHING,
+  }).producer({
     idempotent: true,
     maxInFlightRequests: 1,
   });

@@ -12,7 +12,7 @@ export interface ReadRecord {
 const readTimeoutMs = 60_000;
 
 const clientOf = (brokers: readonly string[]): Kafka =>
-  new Kafka({ brokers: [...brokers], logLevel: logLevel.NOTHING });
+  new Kafka({ brokers: [...brokers], connectionTimeout: 30_000, logLevel: logLevel.NOTHING });
 
 /** How many records each partition of the topics has; topics that are not there have none. */
 const readEnds = async (

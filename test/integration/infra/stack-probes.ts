@@ -21,7 +21,12 @@ export const withAdmin = async <T>(
   brokers: readonly string[],
   work: (admin: Admin) => Promise<T>,
 ): Promise<T> => {
-  const kafka = new Kafka({ clientId: 'stack-probe', brokers: [...brokers], logLevel: logLevel.NOTHING });
+  const kafka = new Kafka({
+    clientId: 'stack-probe',
+    brokers: [...brokers],
+    connectionTimeout: 30_000,
+    logLevel: logLevel.NOTHING,
+  });
   const admin = kafka.admin();
   await admin.connect();
   try {

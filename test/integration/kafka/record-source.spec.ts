@@ -45,6 +45,7 @@ describe('record source', function () {
   const kafka = (sockets?: Set<Socket>) =>
     new Kafka({
       brokers: [...workspace().endpoints.kafkaBrokers],
+      connectionTimeout: 30_000,
       logLevel: logLevel.NOTHING,
       retry: { retries: 100, initialRetryTime: 50, maxRetryTime: 50, multiplier: 1, factor: 0 },
       ...(sockets && {

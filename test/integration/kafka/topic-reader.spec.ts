@@ -41,7 +41,11 @@ describe('topic reader', function () {
   };
 
   const client = () =>
-    new Kafka({ brokers: [...workspace().endpoints.kafkaBrokers], logLevel: logLevel.NOTHING });
+    new Kafka({
+      brokers: [...workspace().endpoints.kafkaBrokers],
+      connectionTimeout: 30_000,
+      logLevel: logLevel.NOTHING,
+    });
 
   const write = async (
     topic: string,

@@ -175,6 +175,7 @@ describe('the proof of a rebuild', function () {
 
     const admin = new Kafka({
       brokers: [...space.endpoints.kafkaBrokers],
+      connectionTimeout: 30_000,
       logLevel: logLevel.NOTHING,
     }).admin();
     await admin.connect();
