@@ -1,8 +1,8 @@
-import type { RawRecord } from '../streams/record.ts';
+import { UnsupportedRecords } from '../streams/record.ts';
 import { batchHeaderSize } from './batch-layout.ts';
 import type { BatchView } from './batch-view.ts';
 import { decompressRecords } from './decompress-records.ts';
-import { type BatchFacts, DamagedRecords, FetchedRecord } from './fetched-record.ts';
+import { type BatchFacts, DamagedRecords, FetchedRecord, type ReadRecord } from './fetched-record.ts';
 import { WireReader } from './wire-reader.ts';
 
 export interface ReadLimits {
@@ -18,26 +18,38 @@ export interface BatchReader {
   readonly left: number;
   /** The offset to go on with. */
   readonly nextOffset: number;
-  readInto(records: RawRecord[], limits: ReadLimits): void;
+  readInto(records: ReadRecord[], limits: ReadLimits): void;
 }
 
-/** Checks a batch and unpacks it. One that cannot be read is one record that cannot be decoded, and reading goes on behind it. */
+/** What is wrong with a batch from the outside; nothing where it is as its producer made it. The checksum leaves out the format. */
+export const damageOfBatch = (batch: BatchView): string | undefined => {
+  if (batch.isOldFormat) return `has the old format ${batch.magic}, which is not read here`;
+  return batch.isChecksumRight ? undefined : 'is damaged: its checksum is wrong';
+};
+
+/** One record that cannot be decoded stands for all of the batch, and reading goes on behind it. */
+export const condemnBatch = (batch: BatchView, what: string): BatchReader =>
+  new DamagedBatch(batch, damageOf(batch, what));
+
+/** Unpacks a batch. A producer that packed it wrongly made one record that cannot be decoded of it. */
 export const openBatch = (batch: BatchView): BatchReader => {
-  if (batch.isOldFormat)
-    return new DamagedBatch(batch, `has the old format ${batch.magic}, which is not read here`);
-  if (!batch.isChecksumRight) return new DamagedBatch(batch, 'is damaged: its checksum is wrong');
   const { codec, bytes, start, end } = batch;
   if (codec === 0) return new SoundBatch(batch, { bytes, start: start + batchHeaderSize, end });
   try {
     const unpacked = decompressRecords(codec, batch.content);
     return new SoundBatch(batch, { bytes: unpacked, start: 0, end: unpacked.length });
   } catch (cause) {
-    return new DamagedBatch(batch, `cannot be unpacked: ${(cause as Error).message}`);
+    const { message } = cause as Error;
+    return cause instanceof UnsupportedRecords
+      ? new DamagedBatch(batch, new UnsupportedRecords(`The ${offsetsOf(batch)} are ${message}`, { cause }))
+      : condemnBatch(batch, `cannot be unpacked: ${message}`);
   }
 };
 
-const damageOf = ({ baseOffset, lastOffset }: BatchView, what: string): Error =>
-  new Error(`The batch of offsets ${baseOffset} to ${lastOffset} ${what}`);
+const offsetsOf = ({ baseOffset, lastOffset }: BatchView): string => `offsets ${baseOffset} to ${lastOffset}`;
+
+const damageOf = (batch: BatchView, what: string): Error =>
+  new Error(`The batch of ${offsetsOf(batch)} ${what}`);
 
 class DamagedBatch implements BatchReader {
   left = 1;
@@ -45,13 +57,13 @@ class DamagedBatch implements BatchReader {
   readonly #batch: BatchView;
   readonly #damage: Error;
 
-  constructor(batch: BatchView, what: string) {
+  constructor(batch: BatchView, damage: Error) {
     this.#batch = batch;
-    this.#damage = damageOf(batch, what);
+    this.#damage = damage;
     this.nextOffset = batch.baseOffset;
   }
 
-  readInto(records: RawRecord[], { recordsMax, fromOffset }: ReadLimits): void {
+  readInto(records: ReadRecord[], { recordsMax, fromOffset }: ReadLimits): void {
     if (records.length >= recordsMax) return;
     const { baseOffset, lastOffset, firstTimestampMs, whole } = this.#batch;
     records.push(
@@ -85,7 +97,7 @@ class SoundBatch implements BatchReader {
     this.nextOffset = baseOffset;
   }
 
-  readInto(records: RawRecord[], { recordsMax, fromOffset }: ReadLimits): void {
+  readInto(records: ReadRecord[], { recordsMax, fromOffset }: ReadLimits): void {
     while (this.left > 0 && records.length < recordsMax) {
       const start = this.#reader.at;
       const record = new FetchedRecord(this.#facts, this.#reader);
@@ -104,7 +116,7 @@ class SoundBatch implements BatchReader {
   }
 
   /** The bytes that should have been records: one record stands for all of them. */
-  #restFrom(start: number, fromOffset: number): RawRecord {
+  #restFrom(start: number, fromOffset: number): ReadRecord {
     const { bytes, end, baseOffset, firstTimestampMs } = this.#facts;
     return new DamagedRecords({
       offset: Math.max(baseOffset + this.#offsetDeltaMin, fromOffset),

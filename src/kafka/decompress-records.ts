@@ -1,4 +1,5 @@
 import { gunzipSync, zstdDecompressSync } from 'node:zlib';
+import { UnsupportedRecords } from '../streams/record.ts';
 
 /** A broker takes batches of about 1 MB; whatever becomes larger than this is no batch of events but an attack or a mistake. */
 const unpackedBytesMax = 64 * 1024 * 1024;
@@ -13,6 +14,10 @@ export const decompressRecords = (codec: number, packed: Buffer): Buffer => {
     case 4:
       return zstdDecompressSync(packed, { maxOutputLength: unpackedBytesMax });
     default:
-      throw new Error(`records compressed with ${codecNames[codec] ?? `codec ${codec}`} cannot be read here`);
+      throw new UnsupportedRecords(
+        `compressed with ${codecNames[codec] ?? `codec ${codec}`}, which this release cannot read (gzip and zstd can be read). ` +
+          'Set compression.type of the topic and of its producers to zstd or gzip. For the records that are there already ' +
+          'run a release that reads this codec, or delete them with kafka-delete-records and rebuild from the journal',
+      );
   }
 };

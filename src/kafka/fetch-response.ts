@@ -6,6 +6,8 @@ export interface FetchedPartition {
   readonly topic: string;
   readonly partition: number;
   readonly errorCode: number;
+  /** The end of the log, as far as all replicas in sync have it. */
+  readonly highWatermark: number;
   /** The end of what may be read: records behind it belong to transactions that are open. */
   readonly lastStableOffset: number;
   readonly aborted: readonly AbortedTransaction[];
@@ -42,7 +44,7 @@ export const decodeFetchResponse = (answer: Buffer): FetchResponse => {
 const decodePartition = (cursor: FieldReader, topic: string): FetchedPartition => {
   const partition = cursor.int32();
   const errorCode = cursor.int16();
-  cursor.skip(8);
+  const highWatermark = cursor.int64();
   const lastStableOffset = cursor.int64();
   cursor.skip(8);
   const aborted: AbortedTransaction[] = [];
@@ -50,7 +52,8 @@ const decodePartition = (cursor: FieldReader, topic: string): FetchedPartition =
     aborted.push({ producerId: cursor.int64(), firstOffset: cursor.int64() });
   }
   cursor.skip(4);
-  return { topic, partition, errorCode, lastStableOffset, aborted, recordSet: cursor.bytes() };
+  const recordSet = cursor.bytes();
+  return { topic, partition, errorCode, highWatermark, lastStableOffset, aborted, recordSet };
 };
 
 class FieldReader {

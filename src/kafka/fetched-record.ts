@@ -157,6 +157,9 @@ const isReplayMark = (mark: unknown): mark is ReplayMark =>
   'attempt' in mark &&
   typeof mark.attempt === 'number';
 
+/** What comes out of a batch. */
+export type ReadRecord = FetchedRecord | DamagedRecords;
+
 /** Bytes that cannot be taken apart into records. They stand for all of those, as one record that cannot be decoded. */
 export class DamagedRecords implements RawRecord {
   readonly offset: number;
@@ -177,6 +180,10 @@ export class DamagedRecords implements RawRecord {
 
   get value(): Buffer {
     return this.bytes;
+  }
+
+  headerEntries(): readonly HeaderEntry[] {
+    return [];
   }
 
   get valueEnd(): number {

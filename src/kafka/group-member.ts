@@ -24,9 +24,13 @@ export interface GroupMember {
   commit(offsets: readonly (Place & { readonly offset: number })[]): Promise<void>;
   /** The first offset that the topic still has. */
   firstOffset(place: Place): Promise<number>;
+  /** How many partitions each topic has, as the brokers say now. */
+  partitionCounts(): Promise<ReadonlyMap<string, number>>;
   stop(): Promise<void>;
 }
 
+/** Time after which it is asked whether topics have got partitions. */
+const metadataMaxAgeMs = 60_000;
 /** How long a fetch waits for records. The broker answers as soon as there is one; this bounds how long a stop waits. */
 const fetchWaitMs = 250;
 
@@ -37,6 +41,7 @@ export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): Gr
     sessionTimeout: options.sessionTimeoutMs,
     heartbeatInterval: options.heartbeatIntervalMs,
     maxWaitTimeInMs: fetchWaitMs,
+    metadataMaxAge: metadataMaxAgeMs,
     allowAutoTopicCreation: false,
     partitionAssigners: [
       (config) => {
@@ -72,6 +77,12 @@ export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): Gr
       const offset = found?.[0]?.partitions[0]?.offset;
       if (offset === undefined) throw new Error(`The broker does not say where ${topic}/${partition} begins`);
       return Number(offset);
+    },
+    partitionCounts: async () => {
+      if (!cluster) throw new Error('The consumer is not in its group yet');
+      const known = cluster;
+      await known.refreshMetadata();
+      return new Map(options.topics.map((topic) => [topic, known.findTopicPartitionMetadata(topic).length]));
     },
     stop: () => consumer.disconnect(),
   };

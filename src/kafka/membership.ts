@@ -11,6 +11,11 @@ export interface MembershipOptions {
   readonly retryDelayMs: number;
   /** Offsets that were applied before, by whoever had these places then. */
   readonly onKnown: (offsets: readonly (Place & { readonly offset: number })[]) => void;
+  /**
+   * Places that must not be read for now: they were added, and what is kept of their keys still lies elsewhere. Throws when
+   * none may be read. Asked again and again until there are none.
+   */
+  readonly heldPlaces: (assigned: readonly Place[]) => Promise<readonly Place[]>;
   readonly log: Logger;
 }
 
@@ -46,17 +51,17 @@ export class Membership {
     assigned: readonly (Place & { readonly reading: number })[],
     generation: number,
   ): Promise<void> {
-    const { queue, handlers, retryDelayMs, onKnown, log } = this.#options;
+    const { retryDelayMs, log } = this.#options;
     for (let tries = 0; generation === this.#generation; tries++) {
       try {
-        const starts = await handlers.onAssigned(assigned);
+        const held = new Set((await this.#options.heldPlaces(assigned)).map(placeText));
         if (generation !== this.#generation) return;
-        const offsets = new Map(starts.map((start) => [placeText(start), start.offset]));
-        for (const place of assigned) queue.open(place, offsets.get(placeText(place)) ?? this.#ruleOffset());
-        onKnown(
-          starts.flatMap(({ offset, ...place }) => (offset === undefined ? [] : [{ ...place, offset }])),
+        await this.#open(
+          assigned.filter((place) => !held.has(placeText(place))),
+          generation,
         );
         if (tries > 0) log.warn('It is known again where to go on; records flow');
+        if (held.size > 0) void this.#joinAnewWhenFreed(assigned, generation);
         return;
       } catch (error) {
         // The group hears from this process all the while, so it keeps its places.
@@ -64,6 +69,33 @@ export class Membership {
           log.error({ err: error }, 'It is not known where to go on reading; this is tried until it is');
         await pause(retryDelayMs, undefined, { ref: false });
       }
+    }
+  }
+
+  async #open(
+    assigned: readonly (Place & { readonly reading: number })[],
+    generation: number,
+  ): Promise<void> {
+    const { queue, handlers, onKnown } = this.#options;
+    const starts = await handlers.onAssigned(assigned);
+    if (generation !== this.#generation) return;
+    const offsets = new Map(starts.map((start) => [placeText(start), start.offset]));
+    for (const place of assigned) queue.open(place, offsets.get(placeText(place)) ?? this.#ruleOffset());
+    onKnown(starts.flatMap(({ offset, ...place }) => (offset === undefined ? [] : [{ ...place, offset }])));
+  }
+
+  /** Those that are read meanwhile are asked for anew, too: what is kept of them has moved. */
+  async #joinAnewWhenFreed(assigned: readonly Place[], generation: number): Promise<void> {
+    const { heldPlaces, retryDelayMs, log } = this.#options;
+    for (;;) {
+      await pause(retryDelayMs, undefined, { ref: false });
+      if (generation !== this.#generation) return;
+      const held = await heldPlaces(assigned).catch(() => undefined);
+      if (generation !== this.#generation) return;
+      if (held?.length !== 0) continue;
+      log.warn('The partitions that were added are read from now on');
+      this.join(assigned.map(({ topic, partition }) => ({ topic, partition })));
+      return;
     }
   }
 

@@ -4,8 +4,10 @@ import { decodeFetchResponse, type FetchedPartition, fetchVersion } from './fetc
 // A CommonJS module: Node does not see this one among its named exports.
 const { KafkaJSNonRetriableError } = kafkajs;
 
-/** What kafkajs asks a broker for. */
+/** What a broker is asked for. */
 export interface FetchCall {
+  /** Below this a broker waits for more; kafkajs's own is 1. */
+  readonly minBytes?: number;
   readonly maxWaitTime: number;
   readonly maxBytes: number;
   readonly topics: readonly {
@@ -68,14 +70,34 @@ const takeOver = (broker: BrokerInternals, fetching: Fetching): void => {
   const fetch = broker.fetch;
   broker.fetch = async (call) => {
     const planned = fetching.plan(call);
-    if (planned) {
-      const lookupRequest = { value: answeredTo(planned, broker) };
-      await fetch.call(Object.create(broker, { lookupRequest }) as BrokerInternals, planned.call);
-    } else {
-      await fetching.waitForRoom(call.maxWaitTime);
-    }
+    if (planned) await send(broker, fetch, planned);
+    else await fetching.waitForRoom(call.maxWaitTime);
     return nothing;
   };
+};
+
+/** One fetch of what is committed, for whoever belongs to no group. Offsets that are not there are no failure. */
+export const fetchPartitions = async (
+  broker: Broker,
+  call: FetchCall,
+): Promise<readonly FetchedPartition[]> => {
+  const internals = broker as unknown as BrokerInternals;
+  let fetched: readonly FetchedPartition[] = [];
+  const accept = (partitions: readonly FetchedPartition[]): void => {
+    fetched = partitions;
+  };
+  await send(internals, internals.fetch, { call, accept });
+  return fetched;
+};
+
+/** kafkajs asks for what is committed unless it is told otherwise. */
+const send = async (
+  broker: BrokerInternals,
+  fetch: BrokerInternals['fetch'],
+  planned: PlannedFetch,
+): Promise<void> => {
+  const lookupRequest = { value: answeredTo(planned, broker) };
+  await fetch.call(Object.create(broker, { lookupRequest }) as BrokerInternals, planned.call);
 };
 
 /** The request stays kafkajs's; its answer is read here, and what the broker complains about is kafkajs's again. */
@@ -98,7 +120,7 @@ const answeredTo =
   };
 
 /** Offsets that are gone are no trouble of the broker's; whoever planned the fetch has been told. */
-const outOfRange = 1;
+export const outOfRange = 1;
 
 const complaints = (partitions: readonly FetchedPartition[]): readonly unknown[] =>
   partitions

@@ -1,6 +1,10 @@
-import type { Place, RawBatch, RawRecord } from '../streams/record.ts';
+import type { Place, RawBatch } from '../streams/record.ts';
+import { DamageWatch, type SuspectBatch, type Verdict } from './damage-watch.ts';
 import type { FetchedPartition } from './fetch-response.ts';
-import { measureRecordSet, RecordSetReader } from './record-set.ts';
+import type { ReadRecord } from './fetched-record.ts';
+import { RecordSetReader, recordSetFrom } from './record-set.ts';
+
+export type OnDamage = (found: Place & { offset: number; what: string; verdict: Verdict }) => void;
 
 /** What was fetched of one place and not taken yet, in order. */
 export class PlaceQueue {
@@ -14,9 +18,13 @@ export class PlaceQueue {
   #fetchOffset: number | undefined;
   #takeOffset = 0;
   #notBeforeMs = 0;
-  #stableOffset: number | undefined;
+  /** Where the broker's log ended when it was asked last, and when that was. */
+  #stable: { readonly offset: number; readonly askedAtMs: number } | undefined;
+  readonly #damage = new DamageWatch();
+  readonly #onDamage: OnDamage;
 
-  constructor(place: Place, reading: number) {
+  constructor(place: Place, reading: number, onDamage: OnDamage) {
+    this.#onDamage = onDamage;
     this.place = { topic: place.topic, partition: place.partition };
     this.reading = reading;
   }
@@ -35,7 +43,7 @@ export class PlaceQueue {
     this.#sets.length = 0;
     this.#isOpen = false;
     this.#fetchOffset = undefined;
-    this.#stableOffset = undefined;
+    this.#stable = undefined;
   }
 
   #moveTo(offset: number): void {
@@ -70,29 +78,27 @@ export class PlaceQueue {
     return this.#sets.length > 0;
   }
 
-  get isCaughtUp(): boolean {
+  /** Whether everything is taken that the broker had when it was asked last, after that time. */
+  isCaughtUp(askedAfterMs: number): boolean {
     return (
       !this.hasSomething &&
       this.#fetchOffset !== undefined &&
-      this.#stableOffset !== undefined &&
-      this.#fetchOffset >= this.#stableOffset
+      this.#stable !== undefined &&
+      this.#fetchOffset >= this.#stable.offset &&
+      this.#stable.askedAtMs > askedAfterMs
     );
   }
 
   /** Takes in what a broker answered. False where that is not what comes next here: it was asked before a seek. */
-  accept(fetched: FetchedPartition, asked: { offset: number; nowMs: number }): boolean {
+  accept(fetched: FetchedPartition, asked: { offset: number; askedAtMs: number; nowMs: number }): boolean {
     if (asked.offset !== this.#fetchOffset) return false;
-    const set = measureRecordSet(fetched.recordSet);
-    this.#stableOffset = fetched.lastStableOffset;
-    if (set && set.nextOffset > asked.offset) {
+    const set = recordSetFrom(fetched, asked.offset);
+    this.#stable = { offset: fetched.lastStableOffset, askedAtMs: asked.askedAtMs };
+    if (set) {
       const bytes = detached(set.bytes);
-      // A damaged batch could claim offsets that there are not yet, and those would be passed over later.
-      const nextOffset = Math.max(asked.offset + 1, Math.min(set.nextOffset, fetched.lastStableOffset));
       const { aborted } = fetched;
-      this.#sets.push(
-        new RecordSetReader({ ...set, bytes, nextOffset }, { fromOffset: asked.offset, aborted }),
-      );
-      this.#fetchOffset = nextOffset;
+      this.#sets.push(new RecordSetReader({ ...set, bytes }, { fromOffset: asked.offset, aborted }));
+      this.#fetchOffset = set.nextOffset;
       this.heardAtMs = asked.nowMs;
     } else if (fetched.lastStableOffset <= asked.offset) {
       this.heardAtMs = asked.nowMs;
@@ -101,14 +107,18 @@ export class PlaceQueue {
   }
 
   /** The next records; nothing where there is not even an offset to move to. */
-  take(recordsMax: number): RawBatch | undefined {
-    const records: RawRecord[] = [];
+  take({ recordsMax, nowMs }: { recordsMax: number; nowMs: number }): RawBatch | undefined {
+    const records: ReadRecord[] = [];
     const before = this.#takeOffset;
     for (let set = this.#sets[0]; set; set = this.#sets[0]) {
       set.readInto(records, recordsMax);
-      this.#takeOffset = Math.max(this.#takeOffset, set.nextOffset);
-      if (!set.isAtEnd) break;
-      this.#sets.shift();
+      if (set.nextOffset > this.#takeOffset) {
+        this.#takeOffset = set.nextOffset;
+        this.#damage.pass();
+      }
+      if (set.suspect) this.#judge(set, set.suspect, nowMs);
+      else if (!set.isAtEnd) break;
+      else this.#sets.shift();
     }
     if (records.length === 0 && this.#takeOffset === before) return undefined;
     return {
@@ -118,6 +128,19 @@ export class PlaceQueue {
       records,
       nextOffset: this.#takeOffset,
     };
+  }
+
+  #judge(set: RecordSetReader, suspect: SuspectBatch, nowMs: number): void {
+    const verdict = this.#damage.judge(suspect);
+    this.#onDamage({ ...this.place, offset: suspect.offset, what: suspect.what, verdict });
+    if (verdict.isCondemned) {
+      set.condemn();
+      return;
+    }
+    this.#sets.length = 0;
+    this.#fetchOffset = this.#takeOffset;
+    this.#notBeforeMs = nowMs + verdict.fetchAgainAfterMs;
+    this.heardAtMs = this.#notBeforeMs;
   }
 }
 

@@ -26,6 +26,11 @@ export interface RecordProducer {
    * Rejects with a `PublishError`. While a topic is known to be refused, a send with records for it sends nothing.
    */
   send(batches: ReadonlyMap<string, readonly OutgoingRecord[]>, options?: SendOptions): Promise<void>;
+  /**
+   * Forgets what it knows of the topics, after what was sent before: the next send asks how many partitions there are. For
+   * whoever has not sent for a while in which partitions may have been added.
+   */
+  renew(): Promise<void>;
   close(): Promise<void>;
 }
 
@@ -40,6 +45,7 @@ export const createRecordProducer = (kafka: Kafka, options: RecordProducerOption
   return {
     prepare: (records) => queue.prepare(records),
     send: (records, sendOptions) => queue.prepare(records).send(sendOptions),
+    renew: () => queue.renew(),
     close: () => queue.close(),
   };
 };

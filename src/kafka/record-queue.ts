@@ -1,7 +1,7 @@
 import { type Place, placeText, type RawBatch } from '../streams/record.ts';
 import type { FetchedPartition } from './fetch-response.ts';
-import type { FetchCall, PlannedFetch } from './own-fetches.ts';
-import { PlaceQueue } from './place-queue.ts';
+import { type FetchCall, outOfRange, type PlannedFetch } from './own-fetches.ts';
+import { type OnDamage, PlaceQueue } from './place-queue.ts';
 import { Signal } from './signal.ts';
 
 export interface RecordQueueOptions {
@@ -10,6 +10,8 @@ export interface RecordQueueOptions {
   readonly clock?: () => number;
   /** The topic has no such offset (any more). The place stays closed until somebody opens it. */
   readonly onOutOfRange: (place: Place & { readonly reading: number; readonly offset: number }) => void;
+  /** A batch came damaged. It is fetched again, or condemned where it comes damaged in the same way every time. */
+  readonly onDamage: OnDamage;
   /** A place whose start nobody knew begins where the broker's group stands. */
   readonly onStartedByGroup: (place: Place & { readonly offset: number }) => void;
 }
@@ -22,7 +24,6 @@ const placeBytesMin = 64 * 1024;
 const answerBytesMax = 1024 * 1024;
 /** While a place is full a broker must not sit on a request for the others: the full one may have room in a moment. */
 const hurriedWaitMs = 10;
-const outOfRange = 1;
 
 /** What was fetched and not taken yet, of every place that is assigned. Decides what is fetched next, so that it stays bounded. */
 export class RecordQueue {
@@ -44,7 +45,10 @@ export class RecordQueue {
   /** Drops everything; none of the new places is fetched before it is opened. */
   assign(places: readonly Place[]): readonly (Place & { readonly reading: number })[] {
     this.#queues = new Map(
-      places.map((place) => [placeText(place), new PlaceQueue(place, ++this.#readings)]),
+      places.map((place) => [
+        placeText(place),
+        new PlaceQueue(place, ++this.#readings, this.#options.onDamage),
+      ]),
     );
     return [...this.#queues.values()].map(({ place, reading }) => ({ ...place, reading }));
   }
@@ -81,8 +85,8 @@ export class RecordQueue {
     return reading;
   }
 
-  isCaughtUp(place: Place): boolean {
-    return this.#queues.get(placeText(place))?.isCaughtUp ?? false;
+  isCaughtUp(place: Place, askedAfterMs = Number.NEGATIVE_INFINITY): boolean {
+    return this.#queues.get(placeText(place))?.isCaughtUp(askedAfterMs) ?? false;
   }
 
   /** Narrows a fetch that kafkajs would make down to places that have room, from where those stand. */
@@ -118,7 +122,7 @@ export class RecordQueue {
       accept: (partitions) => {
         for (const fetched of partitions) {
           const one = asked.get(placeText(fetched));
-          if (one) this.#accept(fetched, one);
+          if (one) this.#accept(fetched, { ...one, askedAtMs: nowMs });
         }
       },
     };
@@ -140,14 +144,20 @@ export class RecordQueue {
     return offset;
   }
 
-  #accept(fetched: FetchedPartition, { queue, offset }: { queue: PlaceQueue; offset: number }): void {
+  #accept(
+    fetched: FetchedPartition,
+    { queue, offset, askedAtMs }: { queue: PlaceQueue; offset: number; askedAtMs: number },
+  ): void {
     // A place that was assigned anew has a queue of its own: nothing comes over from the one before.
     if (this.#queues.get(placeText(queue.place)) !== queue) return;
     if (fetched.errorCode === outOfRange) {
       if (queue.fetchOffset !== offset) return;
       queue.close();
       this.#options.onOutOfRange({ ...queue.place, reading: queue.reading, offset });
-    } else if (fetched.errorCode === 0 && queue.accept(fetched, { offset, nowMs: this.#clock() })) {
+    } else if (
+      fetched.errorCode === 0 &&
+      queue.accept(fetched, { offset, askedAtMs, nowMs: this.#clock() })
+    ) {
       if (queue.hasSomething) this.arrived.raise();
     }
   }
@@ -166,7 +176,7 @@ export class RecordQueue {
 
   #takeFrom(queue: PlaceQueue, recordsMax: number): RawBatch | undefined {
     const hadRoom = this.#hasRoom(queue);
-    const batch = queue.take(recordsMax);
+    const batch = queue.take({ recordsMax, nowMs: this.#clock() });
     if (!hadRoom && this.#hasRoom(queue)) {
       queue.heardAtMs = this.#clock();
       this.freed.raise();

@@ -1,7 +1,10 @@
-import type { RawRecord } from '../streams/record.ts';
 import { type AbortedTransaction, AbortedTransactions } from './aborted-transactions.ts';
-import { type BatchReader, openBatch } from './batch-reader.ts';
+import { type BatchReader, condemnBatch, damageOfBatch, openBatch } from './batch-reader.ts';
 import { BatchView } from './batch-view.ts';
+import { crc32c } from './crc32c.ts';
+import type { SuspectBatch } from './damage-watch.ts';
+import type { FetchedPartition } from './fetch-response.ts';
+import type { ReadRecord } from './fetched-record.ts';
 
 /** What the broker sent of one partition, cut to whole batches. */
 export interface RecordSet {
@@ -21,13 +24,29 @@ export const measureRecordSet = (bytes: Buffer): RecordSet | undefined => {
   return last && { bytes: bytes.subarray(0, last.end), records, nextOffset: last.lastOffset + 1 };
 };
 
-/** Hands out the records of a set in portions. Control records and those of aborted transactions are left out. */
+/** What a broker's answer has of a partition from there on; nothing where it has not even an offset to move to. */
+export const recordSetFrom = (
+  { recordSet, lastStableOffset }: FetchedPartition,
+  fromOffset: number,
+): RecordSet | undefined => {
+  const set = measureRecordSet(recordSet);
+  if (!set || set.nextOffset <= fromOffset) return undefined;
+  // A damaged batch could claim offsets that there are not yet, and those would be passed over later.
+  const nextOffset = Math.max(fromOffset + 1, Math.min(set.nextOffset, lastStableOffset));
+  return { ...set, nextOffset };
+};
+
+/**
+ * Hands out the records of a set in portions. Control records and those of aborted transactions are left out. Before a
+ * batch that is damaged it stands still until that is condemned: it may come whole when it is fetched again.
+ */
 export class RecordSetReader {
   readonly #set: RecordSet;
   readonly #fromOffset: number;
   readonly #aborted: AbortedTransactions;
   #at = 0;
   #batch: BatchReader | undefined;
+  #suspect: { readonly view: BatchView; readonly what: string } | undefined;
   /** Where the batch at hand ends at the latest, whatever it says itself: the next one begins there. */
   #offsetMax = 0;
   #recordsAhead: number;
@@ -53,15 +72,30 @@ export class RecordSetReader {
 
   /** At most as many records are still to come. */
   get records(): number {
-    return this.#recordsAhead + (this.#batch?.left ?? 0);
+    return this.#recordsAhead + (this.#batch?.left ?? (this.#suspect ? 1 : 0));
   }
 
   get isAtEnd(): boolean {
-    return this.#batch === undefined && this.#at >= this.#set.bytes.length;
+    return this.#batch === undefined && this.#suspect === undefined && this.#at >= this.#set.bytes.length;
+  }
+
+  /** The damaged batch that it stands before. */
+  get suspect(): SuspectBatch | undefined {
+    if (!this.#suspect) return undefined;
+    const { view, what } = this.#suspect;
+    return { offset: this.#nextOffset, what, fingerprint: crc32c(view.whole) };
+  }
+
+  /** One record that cannot be decoded takes the place of the damaged batch. */
+  condemn(): void {
+    if (!this.#suspect) return;
+    const { view, what } = this.#suspect;
+    this.#suspect = undefined;
+    this.#batch = condemnBatch(view, what);
   }
 
   /** Reads on until there are `recordsMax` in all. What has no records is passed over even when there are. */
-  readInto(records: RawRecord[], recordsMax: number): void {
+  readInto(records: ReadRecord[], recordsMax: number): void {
     const limits = { recordsMax, fromOffset: this.#fromOffset };
     for (;;) {
       const batch = this.#batch ?? this.#openNext();
@@ -74,9 +108,16 @@ export class RecordSetReader {
   }
 
   #openNext(): BatchReader | undefined {
+    if (this.#suspect) return undefined;
     for (let view = this.#nextView(); view; view = this.#nextView()) {
+      const isHidden = this.#aborted.hides(view);
       // Damage can make any batch look like one that is not to be seen.
-      if (!this.#aborted.hides(view) || !view.isChecksumRight) {
+      const what = damageOfBatch(view);
+      if (what !== undefined) {
+        this.#suspect = { view, what };
+        return undefined;
+      }
+      if (!isHidden) {
         this.#batch = openBatch(view);
         return this.#batch;
       }

@@ -7,6 +7,7 @@ import { AppliedOffsets } from './applied-offsets.ts';
 import { atMost } from './at-most.ts';
 import { createGroupMember, type GroupMember } from './group-member.ts';
 import { Membership } from './membership.ts';
+import type { OnDamage } from './place-queue.ts';
 import { ProgressWatchdog } from './progress-watchdog.ts';
 import { RecordQueue } from './record-queue.ts';
 
@@ -21,6 +22,14 @@ export interface RecordSourceOptions {
   /** Silence, while the broker has something, after which the consumer is started anew. */
   readonly stallMs: number;
   readonly retryDelayMs: number;
+  /**
+   * Told how many partitions the topics have whenever places are assigned: which of these must not be read for now. Throws
+   * when none may be.
+   */
+  readonly heldPlaces?: (
+    assigned: readonly Place[],
+    counts: ReadonlyMap<string, number>,
+  ) => Promise<readonly Place[]>;
   readonly log: Logger;
 }
 
@@ -54,6 +63,7 @@ class KafkaSource implements RecordSource {
     this.#queue = new RecordQueue({
       bytesMax: options.queueBytesMax,
       onOutOfRange: (place) => void this.#goOnWithWhatIsLeft(place),
+      onDamage: (found) => this.#tellOfDamage(found),
       onStartedByGroup: (place) => this.reportApplied([place]),
     });
     this.#applied = new AppliedOffsets({
@@ -78,6 +88,7 @@ class KafkaSource implements RecordSource {
       startFrom,
       retryDelayMs,
       onKnown: (offsets) => this.reportApplied(offsets),
+      heldPlaces: (assigned) => this.#heldPlaces(assigned),
       log,
     });
     await this.#enter();
@@ -99,8 +110,8 @@ class KafkaSource implements RecordSource {
     return this.#queue.seek(place, offset, options?.afterMs);
   }
 
-  isCaughtUp(place: Place): boolean {
-    return this.#queue.isCaughtUp(place);
+  isCaughtUp(place: Place, askedAfterMs: number): boolean {
+    return this.#queue.isCaughtUp(place, askedAfterMs);
   }
 
   reportApplied(offsets: readonly (Place & { readonly offset: number })[]): void {
@@ -180,6 +191,12 @@ class KafkaSource implements RecordSource {
     void this.#joined.promise.then(() => log.info({ group: groupId }, 'Records flow'));
   }
 
+  async #heldPlaces(assigned: readonly Place[]): Promise<readonly Place[]> {
+    const { heldPlaces } = this.#options;
+    const member = this.#member;
+    return heldPlaces && member ? heldPlaces(assigned, await member.partitionCounts()) : [];
+  }
+
   async #restart(): Promise<void> {
     const { retryDelayMs, log } = this.#options;
     const old = this.#member;
@@ -198,6 +215,20 @@ class KafkaSource implements RecordSource {
         await pause(retryDelayMs, undefined, { ref: false });
       }
     }
+  }
+
+  #tellOfDamage({ verdict, what, ...place }: Parameters<OnDamage>[0]): void {
+    const { log } = this.#options;
+    if (verdict.isCondemned)
+      log.error(
+        place,
+        `A record batch ${what}. The broker delivers the same damage every time: the batch counts as one record that cannot be decoded. Check the disks of the brokers`,
+      );
+    else
+      log.warn(
+        { ...place, deliveries: verdict.deliveries, fetchAgainAfterMs: verdict.fetchAgainAfterMs },
+        `A record batch ${what}. It is fetched again; if that helps, it was damaged on its way`,
+      );
   }
 
   /** Retention has taken what was to be read next, or the topic was made anew and ends before it. Nothing there is left out. */

@@ -58,6 +58,17 @@ export class SendQueue {
     return { send: ({ timeoutMs = sendTimeoutMsDefault } = {}) => this.#enqueue(sending, timeoutMs) };
   }
 
+  /** kafkajs would go on with what it knows for minutes. */
+  renew(): Promise<void> {
+    const renewed = this.#lastSent.then(async () => {
+      const before = this.#connection;
+      this.#connection = new ProducerConnection(this.#kafka, this.#options);
+      await before.end({ isStuck: false });
+    });
+    this.#lastSent = renewed.catch(() => undefined);
+    return renewed;
+  }
+
   async close(): Promise<void> {
     await this.#lastSent;
     await this.#connection.end({ isStuck: false });

@@ -27,6 +27,10 @@ export interface TopicAdmin {
   changeSettings(topics: readonly TopicToApply[]): Promise<void>;
   /** The offset after the newest record, per partition. */
   endOffsets(topic: string): Promise<readonly { readonly partition: number; readonly offset: number }[]>;
+  /** What each partition has: the first offset, and the one after the newest record. */
+  ranges(
+    topic: string,
+  ): Promise<readonly { readonly partition: number; readonly start: number; readonly end: number }[]>;
   close(): Promise<void>;
 }
 
@@ -58,6 +62,12 @@ export const connectTopicAdmin = async (kafka: Kafka): Promise<TopicAdmin> => {
       (await admin.fetchTopicOffsets(topic)).map(({ partition, high }) => ({
         partition,
         offset: Number(high),
+      })),
+    ranges: async (topic) =>
+      (await whilePassing(() => admin.fetchTopicOffsets(topic))).map(({ partition, low, high }) => ({
+        partition,
+        start: Number(low),
+        end: Number(high),
       })),
     close: () => admin.disconnect(),
   };
@@ -92,14 +102,21 @@ const metadataTimeoutMs = 60_000;
 const metadataPollMs = 100;
 
 /** A topic that was just made is not known to every broker at once, and its partitions get leaders a moment later. */
-const passing: ReadonlySet<string> = new Set(['UNKNOWN_TOPIC_OR_PARTITION', 'LEADER_NOT_AVAILABLE']);
+const passing: ReadonlySet<string> = new Set([
+  'UNKNOWN_TOPIC_OR_PARTITION',
+  'LEADER_NOT_AVAILABLE',
+  'NOT_LEADER_FOR_PARTITION',
+]);
 
 /** Of topics that are there, or will be in a moment. kafkajs waits for leaders, but not until brokers know of a topic. */
-const readMetadata = async (admin: Admin, topics: string[]): Promise<readonly ITopicMetadata[]> => {
+const readMetadata = async (admin: Admin, topics: string[]): Promise<readonly ITopicMetadata[]> =>
+  whilePassing(async () => (await admin.fetchTopicMetadata({ topics })).topics);
+
+const whilePassing = async <T>(ask: () => Promise<T>): Promise<T> => {
   const deadline = Date.now() + metadataTimeoutMs;
   for (;;) {
     try {
-      return (await admin.fetchTopicMetadata({ topics })).topics;
+      return await ask();
     } catch (error) {
       const isPassing = namesOf(error).some((name) => passing.has(name));
       if (!isPassing || Date.now() > deadline) throw error;

@@ -1,4 +1,11 @@
-import type { Kafka } from 'kafkajs';
+import { setTimeout as pause } from 'node:timers/promises';
+import type { Broker, Kafka } from 'kafkajs';
+import { UnsupportedRecords } from '../streams/record.ts';
+import { DamageWatch } from './damage-watch.ts';
+import type { FetchedPartition } from './fetch-response.ts';
+import type { HeaderEntry, ReadRecord } from './fetched-record.ts';
+import { fetchPartitions, outOfRange } from './own-fetches.ts';
+import { RecordSetReader, recordSetFrom } from './record-set.ts';
 
 /** A record as it lies in a topic. */
 export interface StoredRecord {
@@ -7,7 +14,9 @@ export interface StoredRecord {
   readonly key: Buffer | null;
   readonly value: Buffer | null;
   /** Names may come twice, and values may be missing. */
-  readonly headers: readonly (readonly [name: string, value: Buffer | null])[];
+  readonly headers: readonly HeaderEntry[];
+  /** Set where the bytes could not even be taken apart into records, and tells why: this one stands for all of those. */
+  readonly damage?: Error;
 }
 
 /** A stretch of one partition. */
@@ -19,48 +28,55 @@ export interface OffsetRange {
   readonly end: number;
 }
 
-/** Reads what is in topics now, for people who look: it belongs to no group, commits nothing and moves nobody. */
+export interface ReadOptions {
+  /** Fail with {@link RecordsGone} where records of the range are gone; otherwise what is left of it is read. */
+  readonly requireAll?: boolean;
+}
+
+/**
+ * Reads what is in topics now, for people who look: it belongs to no group, commits nothing and moves nobody. It reads as
+ * projections do: whatever they can unpack, and only what is committed.
+ */
 export interface TopicReader {
   /**
    * What there is of these topics now, by topic and partition; a topic that is not there has none. With `sinceMs`, records
-   * that the broker got before that time are left out.
+   * that the broker got before that time are left out. What belongs to open transactions, or lies behind such, is not there yet.
    */
   ranges(topics: readonly string[], options?: { readonly sinceMs?: number }): Promise<readonly OffsetRange[]>;
-  /** The records of a range in order, a few megabytes at a time; the next ones are fetched when they are asked for. */
-  read(range: OffsetRange): AsyncGenerator<readonly StoredRecord[]>;
+  /**
+   * The records of a range in order, a few megabytes at a time; the next ones are fetched when they are asked for. Returns
+   * the offset to go on with: the end of the range, or the beginning of a transaction that is still open.
+   */
+  read(range: OffsetRange, options?: ReadOptions): AsyncGenerator<readonly StoredRecord[], number>;
   close(): Promise<void>;
 }
 
 /** The brokers did not answer, or not in time; trying again may help. */
 export class TopicReadError extends Error {
-  override readonly name = 'TopicReadError';
-  readonly retriable = true;
+  override readonly name: string = 'TopicReadError';
+  readonly retriable: boolean = true;
+}
+
+/** There are records that this release cannot read, and whoever passed over them would show less than there is. */
+export class UnsupportedTopicError extends TopicReadError {
+  override readonly name = 'UnsupportedTopicError';
+  override readonly retriable = false;
+}
+
+/** Records that were asked for are not in the topic any more, or it is another topic of that name: trying again does not help. */
+export class RecordsGone extends Error {
+  override readonly name = 'RecordsGone';
 }
 
 /** What one fetch brings at most, unless a single batch is larger. */
 const fetchBytesMax = 4 * 1024 * 1024;
-/** The broker answers at once, because what is asked for is there; kafkajs takes this for the time an answer may take. */
+/** A broker waits as long for records that should be there; kafkajs takes this for the time an answer may take. */
 const fetchWaitMs = 10_000;
 /** Answers without a record, though there should be some, before it is given up. */
 const emptyFetchesMax = 5;
 const metadataMaxAgeMs = 60_000;
-/** Nobody writes here in transactions; if somebody does, the end of a range is the end of the log all the same. */
-const readUncommitted = 0;
-
-interface FetchedRecord {
-  readonly offset: string;
-  readonly timestamp: string;
-  readonly key: Buffer | null;
-  readonly value: Buffer | null;
-  readonly headers: Readonly<Record<string, Buffer | null | readonly (Buffer | null)[]>>;
-  readonly isControlRecord: boolean;
-}
-
-interface FetchAnswer {
-  readonly responses: readonly {
-    readonly partitions: readonly { readonly messages: readonly FetchedRecord[] }[];
-  }[];
-}
+/** As projections read. kafkajs asks for the end of a topic as well as for records with it. */
+const readCommitted = 1;
 
 interface TopicOffsets {
   readonly topic: string;
@@ -76,7 +92,7 @@ interface Cluster {
   addMultipleTargetTopics(topics: readonly string[]): Promise<void>;
   findTopicPartitionMetadata(topic: string): readonly { readonly partitionId: number }[];
   findLeaderForPartitions(topic: string, partitions: readonly number[]): Readonly<Record<string, unknown>>;
-  findBroker(options: { nodeId: string }): Promise<{ fetch(options: object): Promise<FetchAnswer> }>;
+  findBroker(options: { nodeId: string }): Promise<Broker>;
   fetchTopicsOffset(topics: readonly object[]): Promise<readonly TopicOffsets[]>;
   retrier<T>(attempt: () => Promise<T>): Promise<T>;
 }
@@ -86,7 +102,7 @@ export const connectTopicReader = async (kafka: Kafka): Promise<TopicReader> => 
   await cluster.connect().catch(explain);
   return {
     ranges: (topics, { sinceMs } = {}) => findRanges(cluster, topics, sinceMs),
-    read: (range) => readRange(cluster, range),
+    read: (range, options) => readRange(cluster, range, options),
     close: () => cluster.disconnect(),
   };
 };
@@ -102,7 +118,7 @@ const createCluster = (kafka: Kafka): Cluster => {
   return create({
     allowAutoTopicCreation: false,
     metadataMaxAge: metadataMaxAgeMs,
-    isolationLevel: readUncommitted,
+    isolationLevel: readCommitted,
   });
 };
 
@@ -167,21 +183,32 @@ const offsetsOf = (answer: readonly TopicOffsets[]): ReadonlyMap<string, number>
 const readRange = async function* (
   cluster: Cluster,
   { topic, partition, start, end }: OffsetRange,
-): AsyncGenerator<readonly StoredRecord[]> {
+  { requireAll = false }: ReadOptions = {},
+): AsyncGenerator<readonly StoredRecord[], number> {
   await cluster.addMultipleTargetTopics([topic]).catch(explain);
   let next = start;
   let emptyFetches = 0;
+  const damage = new DamageWatch();
   while (next < end) {
-    const fetched = await fetchFrom(cluster, { topic, partition, offset: next });
+    const isSilent = emptyFetches > 0;
+    const fetched = await fetchFrom(cluster, { topic, partition, offset: next }, { isSilent });
     if (fetched === 'gone') {
       const first = await firstOffset(cluster, { topic, partition });
+      if (requireAll)
+        throw new RecordsGone(
+          first > next
+            ? `The records ${next} to ${Math.min(first, end) - 1} of ${topic}/${partition} are gone: the topic starts at ${first}`
+            : `The topic ${topic}/${partition} ends before ${next}, though it had records up to ${end - 1}`,
+        );
       // Not what retention has taken away in the meantime, but an offset that never was.
-      if (first <= next) return;
+      if (first <= next) return end;
       next = first;
       continue;
     }
-    const last = Number(fetched.at(-1)?.offset ?? -1);
-    if (last < next) {
+    const { records, nextOffset, fetchAgainAfterMs } = readFrom(fetched, next, damage);
+    if (fetchAgainAfterMs !== undefined) await pause(fetchAgainAfterMs);
+    else if (nextOffset === next) {
+      if (isInOpenTransaction(fetched, next)) return next;
       if (++emptyFetches > emptyFetchesMax)
         throw new TopicReadError(
           `Kafka has nothing at ${topic}/${partition}@${next}, though it ends at ${end}`,
@@ -189,15 +216,11 @@ const readRange = async function* (
       continue;
     }
     emptyFetches = 0;
-    const from = next;
-    next = last + 1;
-    const records = fetched
-      // What transactions write about themselves has offsets, too, and is no record.
-      .filter(({ isControlRecord }) => !isControlRecord)
-      .map(toStoredRecord)
-      .filter(({ offset }) => offset >= from && offset < end);
-    if (records.length > 0) yield records;
+    next = nextOffset;
+    const wanted = records.filter(({ offset }) => offset < end).map(toStoredRecord);
+    if (wanted.length > 0) yield wanted;
   }
+  return end;
 };
 
 interface Position {
@@ -206,30 +229,52 @@ interface Position {
   readonly offset: number;
 }
 
+/** The broker answers at once. When it should have something and has not, it is given the time to get it. */
 const fetchFrom = (
   cluster: Cluster,
   { topic, partition, offset }: Position,
-): Promise<readonly FetchedRecord[] | 'gone'> =>
+  { isSilent }: { isSilent: boolean },
+): Promise<FetchedPartition | 'gone'> =>
   withLeaders(cluster, async () => {
     const [nodeId] = Object.keys(cluster.findLeaderForPartitions(topic, [partition]));
     if (nodeId === undefined) return 'gone';
-    const broker = await cluster.findBroker({ nodeId });
-    try {
-      const { responses } = await broker.fetch({
-        isolationLevel: readUncommitted,
-        maxWaitTime: fetchWaitMs,
-        minBytes: 1,
-        maxBytes: fetchBytesMax,
-        topics: [
-          { topic, partitions: [{ partition, fetchOffset: String(offset), maxBytes: fetchBytesMax }] },
-        ],
-      });
-      return responses[0]?.partitions[0]?.messages ?? [];
-    } catch (error) {
-      if (typeOf(error) === 'OFFSET_OUT_OF_RANGE') return 'gone';
-      throw error;
-    }
+    const [fetched] = await fetchPartitions(await cluster.findBroker({ nodeId }), {
+      maxWaitTime: fetchWaitMs,
+      minBytes: isSilent ? 1 : 0,
+      maxBytes: fetchBytesMax,
+      topics: [{ topic, partitions: [{ partition, fetchOffset: String(offset), maxBytes: fetchBytesMax }] }],
+    });
+    if (!fetched) throw new Error(`The broker says nothing of ${topic}/${partition}`);
+    return fetched.errorCode === outOfRange ? 'gone' : fetched;
   });
+
+interface FoundRecords {
+  readonly records: readonly ReadRecord[];
+  readonly nextOffset: number;
+  /** Set where a damaged batch stands there. */
+  readonly fetchAgainAfterMs?: number;
+}
+
+const readFrom = (fetched: FetchedPartition, fromOffset: number, damage: DamageWatch): FoundRecords => {
+  const records: ReadRecord[] = [];
+  const set = recordSetFrom(fetched, fromOffset);
+  if (!set) return { records, nextOffset: fromOffset };
+  const reader = new RecordSetReader(set, { fromOffset, aborted: fetched.aborted });
+  for (;;) {
+    reader.readInto(records, Number.POSITIVE_INFINITY);
+    const { nextOffset, suspect } = reader;
+    if (nextOffset > fromOffset) damage.pass();
+    if (!suspect) return { records, nextOffset };
+    const verdict = damage.judge(suspect);
+    if (!verdict.isCondemned) return { records, nextOffset, fetchAgainAfterMs: verdict.fetchAgainAfterMs };
+    reader.condemn();
+  }
+};
+
+const isInOpenTransaction = (
+  { lastStableOffset, highWatermark }: FetchedPartition,
+  offset: number,
+): boolean => lastStableOffset <= offset && offset < highWatermark;
 
 const firstOffset = async (
   cluster: Cluster,
@@ -241,16 +286,12 @@ const firstOffset = async (
   return offsetsOf(answer).get(`${topic}/${partition}`) ?? 0;
 };
 
-const typeOf = (error: unknown): unknown =>
-  typeof error === 'object' && error !== null && 'type' in error ? error.type : undefined;
-
-const toStoredRecord = ({ offset, timestamp, key, value, headers }: FetchedRecord): StoredRecord => ({
-  offset: Number(offset),
-  timestampMs: Number(timestamp),
-  key,
-  value,
-  headers: Object.entries(headers).flatMap(([name, held]) =>
-    // kafkajs lists the values of a name that comes several times.
-    (Array.isArray(held) ? held : [held]).map((one) => [name, one] as const),
-  ),
-});
+const toStoredRecord = (record: ReadRecord): StoredRecord => {
+  const { offset, timestampMs, key, value } = record;
+  if ('damage' in record && record.damage instanceof UnsupportedRecords)
+    throw new UnsupportedTopicError(record.damage.message, { cause: record.damage });
+  const headers = record.headerEntries();
+  return 'damage' in record
+    ? { offset, timestampMs, key, value, headers, damage: record.damage }
+    : { offset, timestampMs, key, value, headers };
+};

@@ -26,19 +26,23 @@ interface Counts {
   readonly differences: number;
 }
 
-/** Row by row over all tables, in one snapshot. */
+/**
+ * Row by row over all tables, in one snapshot. Windows that have expired are left out: the live model has lost them, and the
+ * rebuilt one loses them once it is live.
+ */
 export const compareModels = async (
   tx: SqlRunner,
   tables: readonly ModelTable[],
-  schema: string,
+  { schema, windowRetentionMs }: { readonly schema: string; readonly windowRetentionMs: number },
 ): Promise<Comparison> => {
+  const keptMs = windowRetentionMs - marginMs;
   let total: Comparison = { rows: 0, differences: 0, shown: [] };
   for (const table of tables) {
     const { count, list } = statementsFor(table, schema);
-    const [counts] = await tx.execute<Counts>(count);
+    const [counts] = await tx.execute<Counts>(count, [keptMs]);
     const shown =
       counts && counts.differences > 0
-        ? await tx.execute<Difference>(list, [differencesShownMax - total.shown.length])
+        ? await tx.execute<Difference>(list, [keptMs, differencesShownMax - total.shown.length])
         : [];
     total = {
       rows: total.rows + (counts?.rows ?? 0),
@@ -49,7 +53,10 @@ export const compareModels = async (
   return total;
 };
 
-const statementsFor = ({ table, keys, columns }: ModelTable, schema: string) => {
+/** What expires while it is compared may be missing already. */
+const marginMs = 5 * 60_000;
+
+const statementsFor = ({ table, keys, columns, windowColumn }: ModelTable, schema: string) => {
   const name = identifier(table);
   const joined = keys.map((key) => `live.${identifier(key)} = rebuilt.${key}`).join(' and ');
   const both = `public.${name} live full join ${identifier(schema)}.${name} rebuilt on ${joined}`;
@@ -61,16 +68,20 @@ const statementsFor = ({ table, keys, columns }: ModelTable, schema: string) => 
     `case when ${isMissing(from)} then null
           else json_build_object(${columns.map((column) => `'${column}', ${from}.${column}`).join(', ')}) end`;
   const key = keys.map((column) => `coalesce(live.${column}, rebuilt.${column})::text`);
+  const isKept = windowColumn
+    ? `coalesce(live.${windowColumn}, rebuilt.${windowColumn}) >= now() - $1::float8 * interval '1 millisecond'`
+    : '$1::float8 is not null';
   const named = (kind: string, text: string) => ({ name: statementName(`${kind}-${table}`, text), text });
   return {
     count: named(
       'count-differences',
-      `select count(*) as rows, count(*) filter (where ${differs}) as differences from ${both}`,
+      `select count(*) as rows, count(*) filter (where ${differs}) as differences from ${both}
+       where ${isKept}`,
     ),
     list: named(
       'list-differences',
       `select ${key.join(` || ' ' || `)} as key, ${shown('live')} as live, ${shown('rebuilt')} as rebuilt
-       from ${both} where ${differs} order by 1 limit $1`,
+       from ${both} where ${isKept} and (${differs}) order by 1 limit $2`,
     ),
   };
 };

@@ -18,7 +18,7 @@ export interface JournalDelta {
 const statement = {
   name: 'read-journal-page',
   text: `
-    select id, schema_fingerprint, partition_key, payload
+    select id, schema_fingerprint, partition_key, payload, created_at
     from outbox
     where id >= $3 and id <= $4
       and case when id <= ${restoredUntilId} then pg_snapshot_xmax($1::pg_snapshot) = '1'
@@ -31,6 +31,8 @@ const statement = {
 
 const pageBytesMax = 16 * 1024 * 1024;
 const lengthBytes = 4;
+/** PostgreSQL counts microseconds from 2000 on. */
+const postgresEpochMs = Date.UTC(2000, 0, 1);
 const idAt = lengthBytes;
 const schemaAt = idAt + 8 + lengthBytes;
 const keyLengthAt = schemaAt + 32;
@@ -55,8 +57,9 @@ export class JournalRecord implements RawRecord {
     this.valueEnd = this.valueStart + bytes.readInt32BE(this.keyEnd);
   }
 
+  /** When it was appended: it stands for the time at which the broker would have got it. */
   get timestampMs(): number {
-    return 0;
+    return Math.floor(readInt8(this.bytes, this.valueEnd + lengthBytes) / 1000) + postgresEpochMs;
   }
 
   get headers(): Readonly<Record<string, Buffer>> {

@@ -6,11 +6,16 @@ export interface ModelTable {
   readonly table: string;
   readonly keys: readonly string[];
   readonly columns: readonly string[];
+  /** Of counts by window: when a row's window begins. */
+  readonly windowColumn: string | undefined;
 }
 
 /** The tables that a topology fills, by name, so that everybody locks them in the same order. */
 export const modelTablesOf = (topology: Topology): readonly ModelTable[] => {
-  const found = new Map<string, { keys: readonly string[]; columns: Set<string> }>();
+  const found = new Map<
+    string,
+    { keys: readonly string[]; columns: Set<string>; windowColumn: string | undefined }
+  >();
   for (const { counts, state } of nodesOfTopology(topology)) {
     const definition = counts?.table ?? state?.table;
     if (!definition) continue;
@@ -19,13 +24,14 @@ export const modelTablesOf = (topology: Topology): readonly ModelTable[] => {
     const known = found.get(table) ?? {
       keys: window === undefined ? [keyColumn] : [window, keyColumn],
       columns: new Set<string>(),
+      windowColumn: window,
     };
     for (const column of columns) known.columns.add(column);
     found.set(table, known);
   }
   return [...found]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .map(([table, { keys, columns }]) => ({ table, keys, columns: [...columns] }));
+    .map(([table, { columns, ...rest }]) => ({ table, ...rest, columns: [...columns] }));
 };
 
 /** Why a projection cannot be rebuilt; undefined where it can. */

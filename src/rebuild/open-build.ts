@@ -29,17 +29,40 @@ export const openBuild = async (
   topology: Topology,
   source: RebuildSource,
 ): Promise<OpenedBuild> => {
-  const { database, program } = ports;
+  const { database, program, log } = ports;
   for (const build of await listBuilds(database, topology.name)) {
     if (build.status === 'dropping') await dropBuild(database, build);
     // A rollback was broken off on its way: what it had kept is kept.
     if (build.status === 'returning') await setStatus(database, build, 'retired');
     if (build.status !== 'building') continue;
-    if (build.program === program && build.definitionVersion === topology.version && build.source === source)
-      return { build, isResumed: true, places: await listPositions(database, build) };
+    const isOurs =
+      build.program === program && build.definitionVersion === topology.version && build.source === source;
+    const places = await listPositions(database, build);
+    const lost = isOurs ? await findLost(ports, topology, build, places) : undefined;
+    if (isOurs && !lost) return { build, isResumed: true, places };
+    if (lost)
+      log.warn(
+        { projection: build.projection, build: build.version, ...lost },
+        'The build that an earlier process has begun lacks records that are gone from the topic; it is begun anew',
+      );
     await dropBuild(database, build);
   }
   return { ...(await beginBuild(ports, topology, source)), isResumed: false };
+};
+
+/** Where a build would have to go on in the topics, and the topic does not have that any more. */
+const findLost = async (
+  { reader }: RebuildPorts,
+  topology: Topology,
+  build: Build,
+  places: readonly PlaceOffset[],
+): Promise<PlaceOffset | undefined> => {
+  const next = build.phase === 'replay' ? (build.kafkaStart ?? []) : places;
+  const ranges = new Map((await reader.ranges(topicsOf(topology))).map((range) => [placeText(range), range]));
+  return next.find((place) => {
+    const range = ranges.get(placeText(place));
+    return !range || place.offset < range.start || place.offset > range.end;
+  });
 };
 
 const beginBuild = async (

@@ -27,6 +27,8 @@ export interface RebuildPorts {
 export interface RebuildSettings extends StreamsSettings {
   /** How long the live projection may stand still while it is waited for. */
   readonly patienceMs: number;
+  /** How long after its beginning a window of counts is kept. */
+  readonly windowRetentionMs: number;
 }
 
 export interface RebuildProgress {

@@ -1,3 +1,4 @@
+import { RecordsGone } from '../kafka/topic-reader.ts';
 import { OperatorError } from '../operator-error.ts';
 import type { Place } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
@@ -66,7 +67,37 @@ export const rebuildProjection = (
   options: RebuildOptions,
 ): Promise<RebuildReport> => {
   requireRebuildable(topology);
-  return oneRebuildAtATime(ports.database, topology.name, () => rebuild(ports, topology, options));
+  return oneRebuildAtATime(ports.database, topology.name, () => rebuildWhole(ports, topology, options));
+};
+
+/** Retention may be faster than a build: then it is begun anew, so often. */
+const beginningsMax = 3;
+
+/** A build for which the topics have not kept what it had still to read is begun anew; it is never finished without that. */
+const rebuildWhole = async (
+  ports: RebuildPorts,
+  topology: Topology,
+  options: RebuildOptions,
+): Promise<RebuildReport> => {
+  for (let begun = 1; ; begun++) {
+    try {
+      return await rebuild(ports, topology, options);
+    } catch (error) {
+      if (!(error instanceof RecordsGone)) throw error;
+      if (options.from === 'kafka' || begun === beginningsMax)
+        throw new OperatorError(`${topology.name} was not rebuilt: ${error.message}`, {
+          remedy:
+            options.from === 'kafka'
+              ? 'Rebuild with --from journal, which has everything'
+              : 'Keep records in the topics longer than a rebuild takes (TOPIC_RETENTION_MS), then start again',
+          cause: error,
+        });
+      ports.log.warn(
+        { projection: topology.name, err: error },
+        'The topics have lost what the rebuild had still to read; it is begun anew',
+      );
+    }
+  }
 };
 
 export const requireRebuildable = (topology: Topology): void => {
@@ -118,7 +149,7 @@ const rebuild = async (
     };
   } catch (error) {
     // Who breaks off wants nothing left. Whatever else went wrong, the next rebuild goes on from here.
-    if (ports.signal.aborted) await dropBuild(database, build);
+    if (ports.signal.aborted || error instanceof RecordsGone) await dropBuild(database, build);
     throw error;
   } finally {
     await store.close();
@@ -181,7 +212,10 @@ const compare = (ports: RebuildPorts, rebuilt: Rebuild, follower: Follower): Pro
         await tx.execute(snapshotStatement);
         await tx.execute(firstLookStatement);
         looked.resolve();
-        return compareModels(tx, modelTablesOf(topology), schemaOf(build));
+        return compareModels(tx, modelTablesOf(topology), {
+          schema: schemaOf(build),
+          windowRetentionMs: ports.settings.windowRetentionMs,
+        });
       });
       await Promise.race([looked.promise, comparing]);
     });
@@ -212,7 +246,8 @@ const swapWhenPossible = async (
   await retryWhileLocked(ports, { projection, doing: 'swapping' }, async () => {
     await follower.comeClose();
     await holdLive(ports.database, { projection, version: rebuilt.live.version }, async (tx, positions) => {
-      if (comparison) await follower.advanceTo(positions);
+      // Never behind what queries have seen: a token that was good for the model before is good for this one.
+      await follower.advanceTo(positions);
       await swapBuilds(tx, {
         projection,
         liveVersion: rebuilt.live.version,

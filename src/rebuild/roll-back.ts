@@ -1,3 +1,4 @@
+import { RecordsGone } from '../kafka/topic-reader.ts';
 import { OperatorError } from '../operator-error.ts';
 import type { Database } from '../postgres/database.ts';
 import { placeText } from '../streams/record.ts';
@@ -60,8 +61,10 @@ const bringBack = async (ports: RebuildPorts, topology: Topology): Promise<Rollb
     await whileFollowing(ports, following, (follower) =>
       retryWhileLocked(ports, { projection, doing: 'swapping' }, async () => {
         await follower.comeClose();
-        await holdLive(database, { projection, version: live.version }, (tx) =>
-          swapBuilds(tx, {
+        await holdLive(database, { projection, version: live.version }, async (tx, positions) => {
+          // Never behind what queries have seen.
+          await follower.advanceTo(positions);
+          await swapBuilds(tx, {
             projection,
             liveVersion: live.version,
             build: former,
@@ -71,12 +74,17 @@ const bringBack = async (ports: RebuildPorts, topology: Topology): Promise<Rollb
               action: 'projections.rollback',
               target: { projection, build: former.version, replaces: live.version },
             },
-          }),
-        );
+          });
+        });
       }),
     );
   } catch (error) {
     if (ports.signal.aborted) await setStatus(database, former, 'retired');
+    if (error instanceof RecordsGone)
+      throw new OperatorError(`The earlier model of ${projection} cannot catch up: ${error.message}`, {
+        remedy: 'Rebuild it instead: the journal has everything',
+        cause: error,
+      });
     throw error;
   } finally {
     await store.close();

@@ -1,5 +1,6 @@
 import { type AuditEntry, writeAudit } from '../operator-audit/write-audit.ts';
 import type { SqlRunner } from '../postgres/database.ts';
+import { tellReplaced } from '../streams-postgres/builds/tell-replaced.ts';
 import { type Build, schemaOf, setStatus } from './build.ts';
 import { executeAll } from './execute-ddl.ts';
 
@@ -40,5 +41,7 @@ export const swapBuilds = async (
     (await setStatus(tx, build, 'live'));
   if (!isSwapped)
     throw new Error(`Build ${build.version} of ${projection} cannot take the place of ${liveVersion}`);
+  // Who has shown rows of the old tables has to ask again: nothing tells which of them differ.
+  await tellReplaced(tx, tables);
   await writeAudit(tx, audit);
 };

@@ -14,6 +14,9 @@ export interface TopicSourceOptions {
   readonly onApplied: (places: readonly PlaceOffset[]) => void;
 }
 
+/** Until a place is read again at which a transaction is open. */
+const transactionWaitMs = 100;
+
 interface ReadPlace extends Place {
   reading: number;
   next: number;
@@ -23,7 +26,7 @@ interface ReadPlace extends Place {
   notBeforeMs: number;
   /** What was fetched and not taken, and where more comes from. */
   fetched: readonly StoredRecord[];
-  range: { readonly records: AsyncGenerator<readonly StoredRecord[]>; readonly end: number } | undefined;
+  range: AsyncGenerator<readonly StoredRecord[], number> | undefined;
 }
 
 /**
@@ -117,18 +120,15 @@ export class TopicSource implements RecordSource {
   async #takeOf(place: ReadPlace, recordsMax: number): Promise<RawBatch | undefined> {
     const { reading, next: fromOffset } = place;
     if (place.fetched.length === 0) {
-      place.range ??= this.#openRange(place);
-      const { records, end } = place.range;
-      const { value, done } = await records.next();
+      // A target that moves on meanwhile is where the next stretch ends. A build without what is gone from the topic would be
+      // wrong, and nobody could see it.
+      place.range ??= this.#options.reader.read(
+        { ...placeOf(place), start: fromOffset, end: place.target },
+        { requireAll: true },
+      );
+      const { value, done } = await place.range.next();
       if (place.reading !== reading) return undefined;
-      if (done) {
-        place.range = undefined;
-        // What stands between the last record and the end are no records: marks of transactions, or gaps.
-        place.next = end;
-        return fromOffset < end
-          ? { ...placeOf(place), reading, fromOffset, records: [], nextOffset: end }
-          : undefined;
-      }
+      if (done) return endRange(place, value);
       place.fetched = value;
     }
     const taken = place.fetched.slice(0, recordsMax);
@@ -141,12 +141,6 @@ export class TopicSource implements RecordSource {
       records: taken.map(toRawRecord),
       nextOffset: place.next,
     };
-  }
-
-  /** A target that moves on meanwhile is where the next stretch ends. */
-  #openRange(place: ReadPlace): NonNullable<ReadPlace['range']> {
-    const end = place.target;
-    return { records: this.#options.reader.read({ ...placeOf(place), start: place.next, end }), end };
   }
 
   seek(place: Place, offset: number, options?: { readonly afterMs: number }): number {
@@ -181,7 +175,19 @@ export class TopicSource implements RecordSource {
 
 const placeOf = ({ topic, partition }: Place): Place => ({ topic, partition });
 
-const toRawRecord = ({ offset, timestampMs, key, value, headers }: StoredRecord): RawRecord => {
+/** What stands between the last record and where the range ended are no records: marks of transactions, or gaps. */
+const endRange = (place: ReadPlace, end: number): RawBatch | undefined => {
+  const { reading, next: fromOffset } = place;
+  place.range = undefined;
+  place.next = end;
+  // A transaction is still open there: what it has is read when it has ended.
+  if (end < place.target) place.notBeforeMs = Date.now() + transactionWaitMs;
+  return fromOffset < end
+    ? { ...placeOf(place), reading, fromOffset, records: [], nextOffset: end }
+    : undefined;
+};
+
+const toRawRecord = ({ offset, timestampMs, key, value, headers, damage }: StoredRecord): RawRecord => {
   const [first] = headers;
   const bytes = value ?? Buffer.alloc(0);
   return {
@@ -194,5 +200,6 @@ const toRawRecord = ({ offset, timestampMs, key, value, headers }: StoredRecord)
     bytes,
     valueStart: value ? 0 : -1,
     valueEnd: bytes.length,
+    ...(damage && { damage }),
   };
 };

@@ -2,12 +2,13 @@ import { frameLength, schemaIdWithin } from '../avro/confluent-frame.ts';
 import { DecodingError } from '../avro/decode-envelope.ts';
 import type { EventReader } from '../avro/read-envelope.ts';
 import type { RecordDecoder } from '../streams/ports.ts';
-import type {
-  DecodedBatch,
-  DecodedRecord,
-  RawBatch,
-  RawRecord,
-  UndecodableRecord,
+import {
+  type DecodedBatch,
+  type DecodedRecord,
+  type RawBatch,
+  type RawRecord,
+  type UndecodableRecord,
+  UnsupportedRecords,
 } from '../streams/record.ts';
 import { EventReaders, NoReader } from './event-readers.ts';
 import type { SchemaRegistry } from './schema-registry.ts';
@@ -26,6 +27,8 @@ export const createEnvelopeDecoder = (
     decode: async (batch) => {
       const decoded: Decoded[] = [];
       while (decodeKnown(batch.records, decoded, readers) < batch.records.length) {
+        const { damage } = batch.records[decoded.length] as RawRecord;
+        if (damage) return stoppedAfter(decoded, batch, damage);
         const trouble = await readers.ask(schemaIdsFrom(batch.records, decoded.length));
         if (trouble && !isNextKnown(batch.records, decoded.length, readers)) {
           return stoppedAfter(decoded, batch, trouble);
@@ -48,6 +51,7 @@ const decodeKnown = (records: readonly RawRecord[], decoded: Decoded[], readers:
       if (reader === undefined) return index;
       decoded.push(decodeRecord(raw, reader));
     } catch (error) {
+      if (error instanceof UnsupportedRecords) return index;
       // Nothing is asked here: whatever was thrown is about the bytes, and would be thrown again.
       decoded.push({ raw, error: error as Error });
     }

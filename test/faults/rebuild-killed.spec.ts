@@ -1,3 +1,4 @@
+import type { ChildProcess } from 'node:child_process';
 import { setTimeout as pause } from 'node:timers/promises';
 import { expect } from 'chai';
 import { productId, userId } from '../../src/domain/ids.ts';
@@ -14,6 +15,8 @@ import { useWorkspace, type Workspace } from '../support/stack.ts';
 const events = 6000;
 const products = 50;
 const kills = 10;
+/** About what the replay of one small page takes. */
+const pageMs = 20;
 
 describe('a rebuild that is killed', function () {
   this.timeout(900_000);
@@ -74,6 +77,22 @@ describe('a rebuild that is killed', function () {
     return row?.views ?? 0;
   };
 
+  const unfinishedBuild = async (): Promise<{ status: string } | undefined> => {
+    const [left] = await db.execute<{ status: string }>({
+      name: 'spec-unfinished-build',
+      text: `select status from projection_build where projection = 'product-statistic' and status in ('building', 'dropping')`,
+    });
+    return left;
+  };
+  const untilBuildIsOpen = async (child: ChildProcess, thenMs: number): Promise<void> => {
+    const isOver = (): boolean => child.exitCode !== null || child.signalCode !== null;
+    await eventually(
+      async () => expect(isOver() || (await unfinishedBuild())?.status === 'building').to.equal(true),
+      { timeoutMs: 60_000 },
+    );
+    await pause(thenMs);
+  };
+
   const rebuild = ['rebuild', 'product-statistic', '--json'];
   // Small pages, so that there is a middle to be killed in.
   const environment = (): Record<string, string> => ({
@@ -93,16 +112,15 @@ describe('a rebuild that is killed', function () {
     let inTheMiddle = 0;
     for (let kill = 0; kill < kills; kill++) {
       const { child, ended, stderr } = startCli(rebuild, environment());
-      await Promise.race([ended, pause(random() * fullMs)]);
+      // At any moment, or as soon as there is a middle: a slow start of the command must not use up all the kills.
+      const moment = kill % 2 === 0 ? pause(random() * fullMs) : untilBuildIsOpen(child, random() * pageMs);
+      await Promise.race([ended, moment]);
       child.kill('SIGKILL');
       const code = await ended;
       const now = await readModel();
       expect(now.content).to.equal(whole.content);
       if (code !== null) expect(code, stderr()).to.equal(0);
-      const [left] = await db.execute<{ status: string }>({
-        name: 'spec-unfinished-build',
-        text: `select status from projection_build where projection = 'product-statistic' and status in ('building', 'dropping')`,
-      });
+      const left = await unfinishedBuild();
       // Begun and not swapped: the model that was live still is.
       if (left) inTheMiddle++;
       if (left?.status === 'building') expect(now.build).to.equal(last.build);

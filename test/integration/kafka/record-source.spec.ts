@@ -1,23 +1,18 @@
 import { connect as openSocket, type Socket } from 'node:net';
-import { zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import { expect } from 'chai';
-import kafkajs, { CompressionTypes, Kafka, logLevel, type Message } from 'kafkajs';
+import { CompressionTypes, Kafka, logLevel, type Message } from 'kafkajs';
 import { createRecordSource } from '../../../src/kafka/record-source.ts';
 import { connectTopicAdmin } from '../../../src/kafka/topic-admin.ts';
 import type { RecordSource } from '../../../src/streams/ports.ts';
 import type { RawBatch } from '../../../src/streams/record.ts';
 import { eventually } from '../../support/eventually.ts';
+import { keepLines } from '../../support/logged-lines.ts';
 import { silentLog } from '../../support/silent-log.ts';
 import { useWorkspace } from '../../support/stack.ts';
+import '../../support/zstd-producer.ts';
 
 const patience = { timeoutMs: 60_000 };
 const partitions = 3;
-
-// kafkajs knows gzip only; what others write may well be packed with this.
-kafkajs.CompressionCodecs[CompressionTypes.ZSTD] = () => ({
-  compress: async ({ buffer }: { buffer: Buffer }) => zstdCompressSync(buffer),
-  decompress: async (packed: Buffer) => zstdDecompressSync(packed),
-});
 
 /** A reader that remembers how far it came, as a projection does in its checkpoints. */
 interface Reader {
@@ -42,7 +37,7 @@ describe('record source', function () {
     for (const reader of readers.splice(0)) await reader.stop();
   });
 
-  const kafka = (sockets?: Set<Socket>) =>
+  const kafka = (sockets?: Set<Socket>, onData: (chunk: Buffer) => void = () => {}) =>
     new Kafka({
       brokers: [...workspace().endpoints.kafkaBrokers],
       connectionTimeout: 30_000,
@@ -52,6 +47,7 @@ describe('record source', function () {
         socketFactory: ({ host, port, onConnect }) => {
           const socket = openSocket({ host, port }, onConnect);
           sockets.add(socket.once('close', () => sockets.delete(socket)));
+          socket.on('data', onData);
           return socket;
         },
       }),
@@ -86,7 +82,7 @@ describe('record source', function () {
     }));
   const valuesOf = (messages: readonly Message[]): string[] => messages.map(({ value }) => String(value));
 
-  const read = async (topic: string, client = kafka()): Promise<Reader> => {
+  const read = async (topic: string, client = kafka(), log = silentLog()): Promise<Reader> => {
     const source = createRecordSource(client, {
       groupId: topic,
       topics: [topic],
@@ -96,7 +92,7 @@ describe('record source', function () {
       queueBytesMax: 100_000,
       stallMs: 5000,
       retryDelayMs: 100,
-      log: silentLog(),
+      log,
     });
     const batches: RawBatch[] = [];
     /** Of the readings that count: what was taken before a reassignment and not applied is dropped. */
@@ -162,6 +158,56 @@ describe('record source', function () {
           String(value).slice(1),
         ]);
     }
+  });
+
+  describe('with a connection that damages what it carries', () => {
+    const target = numbered(45, 1)[0] as Message;
+    const targetBytes = Buffer.from(String(target.value));
+
+    /** Flips a bit of one record on its way, so many times. */
+    const damagedTimes = (timesMax: number) => {
+      let times = 0;
+      const damage = (chunk: Buffer): void => {
+        const at = chunk.indexOf(targetBytes);
+        if (at < 0 || times >= timesMax) return;
+        times++;
+        chunk[at] = (chunk[at] as number) ^ 1;
+      };
+      return { damage, times: () => times };
+    };
+
+    it('fetches the batch again, and gives what was written', async () => {
+      const topic = await createTopic('damaged-once');
+      await write(topic, numbered(0, 90));
+      const { damage, times } = damagedTimes(2);
+      const { log, lines } = keepLines();
+      const reader = await read(topic, kafka(new Set(), damage), log);
+      await eventually(() => expect(reader.values()).to.have.members(valuesOf(numbered(0, 90))), patience);
+      expect(times()).to.equal(2);
+      const told = lines.filter(({ msg }) => msg.includes('is fetched again'));
+      expect(told.map(({ level }) => level)).to.deep.equal([40, 40]);
+    });
+
+    it('gives up a batch that comes damaged in the same way every time, as one record, and goes on', async () => {
+      const topic = await createTopic('damaged-always');
+      await write(topic, numbered(0, 90));
+      await write(topic, numbered(90, 90));
+      const { damage } = damagedTimes(Number.POSITIVE_INFINITY);
+      const { log, lines } = keepLines();
+      const reader = await read(topic, kafka(new Set(), damage), log);
+      const damagedPartition = target.partition;
+      const whole = numbered(0, 180).filter(
+        ({ partition }, index) => partition !== damagedPartition || index >= 90,
+      );
+      const sound = () =>
+        reader.batches.flatMap(({ records }) =>
+          records.filter((one) => !one.damage).map(({ value }) => String(value)),
+        );
+      await eventually(() => expect(sound()).to.have.members(valuesOf(whole)), patience);
+      const given = reader.batches.flatMap(({ records }) => records.filter((one) => one.damage));
+      expect(given.map(({ offset }) => offset)).to.deep.equal([0]);
+      expect(lines.filter(({ level }) => level === 50).map(({ msg }) => msg)).to.have.length(1);
+    });
   });
 
   it('goes on where it is told to, and not where the group was', async () => {

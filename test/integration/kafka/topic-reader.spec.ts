@@ -1,15 +1,18 @@
 import { expect } from 'chai';
-import { Kafka, logLevel } from 'kafkajs';
+import kafkajs, { CompressionTypes, Kafka, logLevel, type Transaction } from 'kafkajs';
 import { createKafka } from '../../../src/kafka/create-kafka.ts';
 import { connectTopicAdmin } from '../../../src/kafka/topic-admin.ts';
 import {
   connectTopicReader,
+  RecordsGone,
   type StoredRecord,
   TopicReadError,
   type TopicReader,
 } from '../../../src/kafka/topic-reader.ts';
+import { eventually } from '../../support/eventually.ts';
 import { silentLog } from '../../support/silent-log.ts';
 import { useWorkspace } from '../../support/stack.ts';
+import '../../support/zstd-producer.ts';
 
 describe('topic reader', function () {
   this.timeout(60_000);
@@ -56,10 +59,11 @@ describe('topic reader', function () {
       timestamp?: string;
       headers?: Record<string, string | string[]>;
     }[])[],
+    compression = CompressionTypes.None,
   ): Promise<void> => {
     const producer = client().producer();
     await producer.connect();
-    for (const messages of sends) await producer.send({ topic, messages: [...messages] });
+    for (const messages of sends) await producer.send({ topic, compression, messages: [...messages] });
     await producer.disconnect();
   };
 
@@ -149,6 +153,11 @@ describe('topic reader', function () {
     for await (const some of reader.read({ topic, partition: 0, start: 0, end: 3 }))
       values.push(...some.map(({ value }) => value?.toString()));
     expect(values).to.deep.equal(['c']);
+    const failed = await reader
+      .read({ topic, partition: 0, start: 0, end: 3 }, { requireAll: true })
+      .next()
+      .catch((error: unknown) => error);
+    expect(failed, 'whoever needs all of them hears of it').to.be.instanceOf(RecordsGone);
     expect(await reader.ranges([topic])).to.deep.equal([{ topic, partition: 0, start: 2, end: 3 }]);
   });
 
@@ -161,19 +170,88 @@ describe('topic reader', function () {
     expect(seen).to.deep.equal([]);
   });
 
-  it('passes over what transactions write about themselves', async () => {
-    const topic = await createTopic('transactions');
-    const producer = client().producer({
-      idempotent: true,
-      transactionalId: workspace().unique('t'),
-      maxInFlightRequests: 1,
+  it('reads what is packed, with zstd as well as with gzip, and a part of it', async () => {
+    const topic = await createTopic('packed');
+    const batch = (from: number) =>
+      Array.from({ length: 5 }, (_, i) => ({ value: String(from + i), headers: { h: ['1', '2'] } }));
+    await write(topic, [batch(0)], CompressionTypes.GZIP);
+    await write(topic, [batch(5)], CompressionTypes.ZSTD);
+    await write(topic, [batch(10)]);
+    const { records, values } = await readAll(topic);
+    expect(values).to.deep.equal(Array.from({ length: 15 }, (_, i) => String(i)));
+    for (const { headers } of records)
+      expect(headers.map(([name, value]) => `${name}=${value}`)).to.deep.equal(['h=1', 'h=2']);
+    expect((await readAll(topic, { start: 7, end: 11 })).values).to.deep.equal(['7', '8', '9', '10']);
+  });
+
+  it('says which compression it cannot read, and does not call that trouble of the brokers', async () => {
+    const topic = await createTopic('lz4');
+    const admin = client().admin();
+    await admin.connect();
+    const name = 'compression.type';
+    // The broker packs what comes as the topic wants it.
+    await admin.alterConfigs({
+      validateOnly: false,
+      resources: [
+        {
+          type: kafkajs.ConfigResourceTypes.TOPIC,
+          name: topic,
+          configEntries: [{ name, value: 'lz4' }],
+        },
+      ],
     });
-    await producer.connect();
-    const transaction = await producer.transaction();
-    await transaction.send({ topic, messages: [{ value: 'inside' }] });
-    await transaction.commit();
-    await producer.disconnect();
-    expect((await readAll(topic)).values).to.deep.equal(['inside']);
+    await admin.disconnect();
+    await write(topic, [[{ value: 'a' }, { value: 'b' }]]);
+    const failure = await readAll(topic).catch((error: Error) => error);
+    expect(failure).to.be.instanceOf(TopicReadError).and.have.property('retriable', false);
+    expect(String(failure)).to.include('offsets 0 to 1 are compressed with lz4');
+  });
+
+  describe('of transactions', () => {
+    const begin = async (topic: string) => {
+      const producer = client().producer({
+        idempotent: true,
+        transactionalId: workspace().unique('t'),
+        maxInFlightRequests: 1,
+      });
+      await producer.connect();
+      const send = async (value: string): Promise<Transaction> => {
+        const transaction = await producer.transaction();
+        await transaction.send({ topic, messages: [{ value }] });
+        return transaction;
+      };
+      return { send, close: () => producer.disconnect() };
+    };
+
+    it('gives what was committed, and nothing of what was given up or of their marks', async () => {
+      const topic = await createTopic('transactions');
+      const { send, close } = await begin(topic);
+      await (await send('inside')).commit();
+      await (await send('given up')).abort();
+      await write(topic, [[{ value: 'outside' }]]);
+      await (await send('given up again')).abort();
+      await close();
+      expect((await readAll(topic)).values).to.deep.equal(['inside', 'outside']);
+      expect((await readAll(topic, { start: 3, end: 4 })).values).to.deep.equal([]);
+    });
+
+    it('ends before one that is open, however far it is told to go, and tells where', async () => {
+      const topic = await createTopic('open');
+      await write(topic, [[{ value: 'before' }]]);
+      const { send, close } = await begin(topic);
+      const open = await send('inside');
+      await write(topic, [[{ value: 'behind' }]]);
+      expect(await reader.ranges([topic])).to.deep.equal([{ topic, partition: 0, start: 0, end: 1 }]);
+      const reading = reader.read({ topic, partition: 0, start: 0, end: 3 });
+      expect((await reading.next()).value).to.have.length(1);
+      expect(await reading.next()).to.deep.equal({ done: true, value: 1 });
+      await open.commit();
+      await close();
+      await eventually(
+        async () => expect((await readAll(topic)).values).to.deep.equal(['before', 'inside', 'behind']),
+        { timeoutMs: 30_000 },
+      );
+    });
   });
 
   it('says that brokers cannot be reached', async () => {

@@ -88,6 +88,21 @@ describe('the proof of a rebuild', function () {
     await expectExactModels(db, load);
   });
 
+  it('does not take windows that have expired for differences, and others for what they are', async () => {
+    await db.execute({
+      name: 'spec-lone-windows',
+      text: `insert into product_trend (window_start, product_id, view_count)
+             select now() - days * interval '1 day', 'lone', 1 from unnest(array[7, 9]) as days`,
+    });
+    const trend = projectionOf(space, 'product-trend');
+    const { comparison } = await openRebuildTools(space).rebuild(trend, { ...fromJournal, dryRun: true });
+    expect(comparison?.differences, 'that of seven days ago, and not that of nine').to.equal(1);
+    await db.execute({
+      name: 'spec-no-windows',
+      text: `delete from product_trend where product_id = 'lone'`,
+    });
+  });
+
   it('swaps all the same where the differences are accepted, and can be undone', async () => {
     const tools = openRebuildTools(space);
     const report = await tools.rebuild(withBug(), { ...fromJournal, acceptDifferences: true });

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { createDeadLetterTopics } from '../../../src/kafka/dead-letter-topic.ts';
+import type { ReadRecord } from '../../../src/kafka/fetched-record.ts';
 import { PublishError } from '../../../src/kafka/publish-error.ts';
 import { sizeOfRecord } from '../../../src/kafka/record-batch.ts';
 import type { RecordInParts, RecordProducer } from '../../../src/kafka/record-producer.ts';
@@ -36,7 +37,7 @@ const readOne = async (record: Omit<SpecRecord, 'offsetDelta'>): Promise<RawReco
     await encodeBatch({ firstOffset: 17, records: [{ ...record, offsetDelta: 0 }] }),
   );
   if (!set) throw new Error('Nothing was read');
-  const records: RawRecord[] = [];
+  const records: ReadRecord[] = [];
   new RecordSetReader(set, { fromOffset: 0, aborted: [] }).readInto(records, 1);
   return records[0] as RawRecord;
 };

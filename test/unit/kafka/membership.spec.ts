@@ -15,13 +15,15 @@ describe('membership', () => {
   const create = (options: {
     onAssigned: (places: readonly Place[]) => Promise<readonly StartOffset[]>;
     startFrom?: 'earliest' | 'latest';
+    heldPlaces?: () => Promise<readonly Place[]>;
   }) => {
     const { log, lines } = recordingLog();
     const events: string[] = [];
     const known: unknown[] = [];
     const queue = new RecordQueue({
       bytesMax: 1_000_000,
-      onOutOfRange: () => {},
+      onOutOfRange: () => undefined,
+      onDamage: () => undefined,
       onStartedByGroup: () => {},
     });
     const membership = new Membership({
@@ -36,6 +38,7 @@ describe('membership', () => {
       startFrom: options.startFrom ?? 'earliest',
       retryDelayMs: 1,
       onKnown: (offsets) => known.push(...offsets),
+      heldPlaces: options.heldPlaces ?? (async () => []),
       log,
     });
     /** What would be fetched now. */
@@ -77,6 +80,33 @@ describe('membership', () => {
     const { membership, fetched } = create({ onAssigned: at(undefined), startFrom: 'latest' });
     membership.join(places);
     await eventually(() => expect(fetched()).to.deep.equal(['a@42', 'b@42']));
+  });
+
+  it('does not read places that are held, and asks for all of them anew when they are free', async () => {
+    let held: readonly Place[] = places.slice(1);
+    const { membership, events, fetched } = create({ onAssigned: at(7), heldPlaces: async () => held });
+    membership.join(places);
+    await eventually(() => expect(fetched()).to.deep.equal(['a@7']));
+    expect(events).to.deep.equal(['assigned 1']);
+    held = [];
+    await eventually(() => expect(fetched()).to.deep.equal(['a@7', 'b@7']));
+    expect(events).to.deep.equal(['assigned 1', 'revoked', 'assigned 2']);
+  });
+
+  it('reads nothing as long as no place may be read, and says why once', async () => {
+    let refusal: Error | undefined = new Error('partitions were added');
+    const { membership, events, fetched, lines } = create({
+      onAssigned: at(7),
+      heldPlaces: async () => {
+        if (refusal) throw refusal;
+        return [];
+      },
+    });
+    membership.join(places);
+    await eventually(() => expect(lines.map(({ level }) => level)).to.deep.equal([50]));
+    expect([events, fetched()]).to.deep.equal([[], []]);
+    refusal = undefined;
+    await eventually(() => expect(fetched()).to.deep.equal(['a@7', 'b@7']));
   });
 
   it('tells that places are gone once, and only if there were any', async () => {

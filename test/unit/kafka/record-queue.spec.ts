@@ -16,6 +16,13 @@ const batchRecords = 7;
 const recordsPerPlace = 210;
 const outOfRange = 1;
 
+interface FetchOptions {
+  readonly cutAfter?: number;
+  readonly silent?: readonly Place[];
+  /** Changes what comes of a place. */
+  readonly damage?: (place: Place, fetchOffset: number, recordSet: Buffer) => void;
+}
+
 /** What kafkajs would ask for. Its own offsets do not count, except where nobody has said where to start. */
 const call: FetchCall = {
   maxWaitTime: 250,
@@ -43,10 +50,7 @@ describe('record queue', () => {
   const fourEach = (): number => (bytesOf(4) + 100) * places.length;
 
   /** Answers as a broker does: from the batch that has the offset, and cut off in the middle of one. */
-  const answer = (
-    planned: PlannedFetch,
-    options: { readonly cutAfter?: number; readonly silent?: readonly Place[] } = {},
-  ): readonly FetchedPartition[] =>
+  const answer = (planned: PlannedFetch, options: FetchOptions = {}): readonly FetchedPartition[] =>
     planned.call.topics.flatMap(({ topic, partitions }) =>
       partitions.map(({ partition, fetchOffset, maxBytes }) => {
         const from = Math.floor(Number(fetchOffset) / batchRecords);
@@ -56,7 +60,16 @@ describe('record queue', () => {
         const recordSet = isSilent
           ? Buffer.alloc(0)
           : Buffer.concat(batches.slice(from)).subarray(0, options.cutAfter ?? maxBytes);
-        return { topic, partition, errorCode: 0, lastStableOffset: recordsPerPlace, aborted: [], recordSet };
+        options.damage?.({ topic, partition }, Number(fetchOffset), recordSet);
+        return {
+          topic,
+          partition,
+          errorCode: 0,
+          highWatermark: recordsPerPlace,
+          lastStableOffset: recordsPerPlace,
+          aborted: [],
+          recordSet,
+        };
       }),
     );
   const nothing = (planned: PlannedFetch): readonly FetchedPartition[] =>
@@ -69,6 +82,10 @@ describe('record queue', () => {
       bytesMax: 1_000_000,
       clock: () => nowMs,
       onOutOfRange: ({ topic, partition, offset }) => events.push(`${topic}/${partition} has no ${offset}`),
+      onDamage: ({ topic, partition, offset, verdict }) =>
+        events.push(
+          `${topic}/${partition}@${offset} ${verdict.isCondemned ? 'is condemned' : `came damaged ${verdict.deliveries} times`}`,
+        ),
       onStartedByGroup: ({ topic, partition, offset }) => events.push(`${topic}/${partition} from ${offset}`),
       ...options,
     });
@@ -88,7 +105,7 @@ describe('record queue', () => {
       open: (offset: number | undefined = 0) => {
         for (const place of queue.assign(places)) queue.open(place, offset);
       },
-      fetch: (options?: { cutAfter?: number; silent?: readonly Place[] }) => {
+      fetch: (options?: FetchOptions) => {
         const planned = plan();
         planned.accept(answer(planned, options));
         return planned;
@@ -262,6 +279,8 @@ describe('record queue', () => {
     expect(queue.isCaughtUp(a0), 'not taken').to.equal(false);
     queue.take(1000);
     expect(queue.isCaughtUp(a0)).to.equal(true);
+    expect(queue.isCaughtUp(a0, 999)).to.equal(true);
+    expect(queue.isCaughtUp(a0, 1000), 'the broker was not asked after that').to.equal(false);
     const planned = plan();
     planned.accept(
       nothing(planned).map((fetched) => ({ ...fetched, lastStableOffset: recordsPerPlace + 1 })),
@@ -324,6 +343,87 @@ describe('record queue', () => {
     expect(queue.silentSince(5500)).to.deep.equal([]);
     queue.take(places.length);
     expect(queue.silentSince(5500), 'it is asked for from now on').to.deep.equal([]);
+  });
+
+  describe('when a batch comes damaged', () => {
+    /** In the second batch of one place, whichever byte of it. */
+    const inSecondOf =
+      (target: Place, byteAt: (delivery: number) => number, deliveries = { count: 0 }) =>
+      (place: Place, fetchOffset: number, recordSet: Buffer): void => {
+        if (placeText(place) !== placeText(target) || fetchOffset > batchRecords) return;
+        const start = fetchOffset === 0 ? (batches[0] as Buffer).length : 0;
+        const at = start + byteAt(deliveries.count++);
+        recordSet[at] = (recordSet[at] as number) ^ 1;
+      };
+    const takeAll = (queue: RecordQueue) => queue.take(1000).filter((batch) => batch.topic === 'a');
+    const ofA0 = (taken: readonly RawBatch[]) => taken.find(({ partition }) => partition === 0);
+
+    it('fetches it again, while the other places go on, and gives it whole', () => {
+      const { queue, events, open, fetch, plan, pass } = create();
+      open();
+      fetch({ damage: inSecondOf(a0, () => 100) });
+      expect(summary(takeAll(queue))).to.deep.equal(['a/0 0..7', 'a/1 0..210']);
+      expect(events).to.deep.equal(['a/0@7 came damaged 1 times']);
+      expect(asked(plan()), 'after a pause').to.not.include('a/0@7');
+      pass(100);
+      expect(asked(fetch())).to.include('a/0@7');
+      const [batch] = takeAll(queue);
+      expect(summary(batch ? [batch] : [])).to.deep.equal(['a/0 7..210']);
+      expect(batch?.records.filter(({ damage }) => damage)).to.deep.equal([]);
+      expect(events).to.have.length(1);
+    });
+
+    it('condemns it as one record when the broker delivers the same damage every time', () => {
+      const { queue, events, open, fetch, pass } = create();
+      open();
+      const damage = inSecondOf(a0, () => 100);
+      const given: RawBatch[] = [];
+      for (let delivery = 0; delivery < 4; delivery++) {
+        fetch({ damage });
+        given.push(...takeAll(queue).filter(({ partition }) => partition === 0));
+        pass(10_000);
+      }
+      expect(events).to.deep.equal([
+        'a/0@7 came damaged 1 times',
+        'a/0@7 came damaged 2 times',
+        'a/0@7 came damaged 3 times',
+        'a/0@7 is condemned',
+      ]);
+      expect(summary(given)).to.deep.equal(['a/0 0..7', 'a/0 7..210']);
+      const [stands, next] = given[1]?.records ?? [];
+      expect(stands?.offset).to.equal(7);
+      expect(stands?.damage?.message).to.equal(
+        'The batch of offsets 7 to 13 is damaged: its checksum is wrong',
+      );
+      expect(next).to.deep.include({ offset: 14 }).and.not.have.property('damage');
+    });
+
+    it('never condemns what is damaged in another way each time: the records are there', () => {
+      const { queue, events, open, fetch, pass } = create();
+      open();
+      const damage = inSecondOf(a0, (delivery) => 100 + delivery);
+      for (let delivery = 0; delivery < 20; delivery++) {
+        fetch({ damage });
+        const taken = ofA0(takeAll(queue));
+        if (delivery > 0) expect(taken).to.equal(undefined);
+        pass(10_000);
+      }
+      expect(events.at(-1)).to.equal('a/0@7 came damaged 20 times');
+      expect(queue.silentSince(0)).to.deep.equal([]);
+      fetch();
+      expect(ofA0(takeAll(queue))).to.deep.include({ fromOffset: 7, nextOffset: 210 });
+    });
+
+    it('takes a batch whose format looks old for damaged, too: the checksum leaves that out', () => {
+      const { queue, events, open, fetch, pass } = create();
+      open();
+      fetch({ damage: inSecondOf(a0, () => 16) });
+      takeAll(queue);
+      expect(events).to.deep.equal(['a/0@7 came damaged 1 times']);
+      pass(100);
+      fetch();
+      expect(ofA0(takeAll(queue))?.records.filter(({ damage }) => damage)).to.deep.equal([]);
+    });
   });
 
   describe('whatever happens, in whatever order', () => {

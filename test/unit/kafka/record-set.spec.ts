@@ -4,9 +4,9 @@ import Encoder from 'kafkajs/src/protocol/encoder.js';
 import responseOfKafkajs from 'kafkajs/src/protocol/requests/fetch/v11/response.js';
 import type { AbortedTransaction } from '../../../src/kafka/aborted-transactions.ts';
 import { decodeFetchResponse } from '../../../src/kafka/fetch-response.ts';
-import { DamagedRecords, FetchedRecord } from '../../../src/kafka/fetched-record.ts';
+import { DamagedRecords, FetchedRecord, type ReadRecord } from '../../../src/kafka/fetched-record.ts';
 import { measureRecordSet, RecordSetReader } from '../../../src/kafka/record-set.ts';
-import type { RawRecord } from '../../../src/streams/record.ts';
+import { type RawRecord, UnsupportedRecords } from '../../../src/streams/record.ts';
 import {
   encodeBatch,
   encodeMarker,
@@ -37,10 +37,15 @@ const read = (
   const reader = new RecordSetReader(set, { fromOffset, aborted });
   const records: RawRecord[] = [];
   for (let turn = 0; !reader.isAtEnd; turn++) {
-    const portion: RawRecord[] = [];
+    const portion: ReadRecord[] = [];
     const recordsMax = portions[turn % portions.length] as number;
     const before = reader.nextOffset;
     reader.readInto(portion, recordsMax);
+    if (reader.suspect) {
+      expect(reader.isAtEnd).to.equal(false);
+      reader.condemn();
+      reader.readInto(portion, recordsMax);
+    }
     expect(portion.length).to.be.at.most(recordsMax);
     expect(reader.nextOffset).to.be.at.least(before);
     const last = portion.at(-1);
@@ -176,6 +181,7 @@ describe('record set', () => {
         topic: 'like-events',
         partition: 2,
         errorCode: 0,
+        highWatermark: 1000,
         lastStableOffset: 900,
         aborted: [{ producerId: 4_294_967_299, firstOffset: 70 }],
         recordSet: Buffer.from('records'),
@@ -321,6 +327,32 @@ describe('record set', () => {
       );
     });
 
+    it('is not passed over before it is condemned, and has the same fingerprint only for the same damage', async () => {
+      const damaged = (at: number): Buffer => {
+        const bytes = Buffer.from(whole);
+        bytes[at] = (bytes[at] as number) ^ 1;
+        return bytes;
+      };
+      const whole = await encodeNumbered(3, 5);
+      const suspectIn = async (batch: Buffer) => {
+        const set = measureRecordSet(
+          Buffer.concat([await encodeNumbered(0, 3), batch, await encodeNumbered(8, 2)]),
+        );
+        if (!set) throw new Error('Nothing was read');
+        const reader = new RecordSetReader(set, { fromOffset: 0, aborted: [] });
+        const found: ReadRecord[] = [];
+        for (const _ of [1, 2]) reader.readInto(found, 100);
+        return { found, suspect: reader.suspect, nextOffset: reader.nextOffset };
+      };
+      const once = await suspectIn(damaged(80));
+      expect(once.found.map(({ offset }) => offset)).to.deep.equal([0, 1, 2]);
+      expect(once.nextOffset).to.equal(3);
+      expect(once.suspect).to.deep.include({ offset: 3, what: 'is damaged: its checksum is wrong' });
+      expect((await suspectIn(damaged(80))).suspect).to.deep.equal(once.suspect);
+      expect((await suspectIn(damaged(81))).suspect?.fingerprint).to.not.equal(once.suspect?.fingerprint);
+      expect((await suspectIn(whole)).suspect).to.equal(undefined);
+    });
+
     it('gives the records before the damage, when a producer wrote it so', async () => {
       const target = Buffer.from(await encodeNumbered(3, 5));
       const third = target.indexOf('key-5');
@@ -346,6 +378,7 @@ describe('record set', () => {
         const batch = withAttributes(await encodeNumbered(0, 3), () => codec);
         const { records: found, nextOffset } = read(Buffer.concat([batch, await encodeNumbered(3, 1)]));
         expect(found.map(({ offset }) => offset)).to.deep.equal([0, 3]);
+        expect(found[0]?.damage).to.be.instanceOf(UnsupportedRecords);
         expect(found[0]?.damage?.message).to.include('offsets 0 to 2').and.include(name);
         expect(nextOffset).to.equal(4);
       }
