@@ -4,7 +4,7 @@ import { storeWriterSchemas } from '../journal/writer-schemas.ts';
 import { connectTopicAdmin } from '../kafka/topic-admin.ts';
 import { migrate } from '../postgres/migrate.ts';
 import { registerSchemas } from '../registry/register-schemas.ts';
-import { applyTopics, type TopicChange } from '../topics/apply-topics.ts';
+import { addPartitionsCommand, applyTopics, type TopicChange } from '../topics/apply-topics.ts';
 import { planTopics } from '../topics/topic-plan.ts';
 import type { Adapters } from './adapters.ts';
 
@@ -21,11 +21,17 @@ export const prepareDatabase = async (
 };
 
 /** What must be there before the first record: topics, and the schemas in the registry. */
-export const prepareBroker = async (adapters: Adapters, config: Config): Promise<void> => {
-  await Promise.all([
+export const prepareBroker = async (adapters: Adapters, config: Config, log: Logger): Promise<void> => {
+  const [changes] = await Promise.all([
     bringTopicsToPlan(adapters, config, { dryRun: false }),
     registerSchemas(adapters.registry),
   ]);
+  const pending = changes.filter(({ change }) => change === 'partitions pending').map(({ topic }) => topic);
+  if (pending.length > 0)
+    log.warn(
+      { topics: pending, planned: config.topics.partitions },
+      `Topics have fewer partitions than TOPIC_PARTITIONS; a start adds none, because keys move. Add them with ${addPartitionsCommand}`,
+    );
 };
 
 export const bringTopicsToPlan = async (

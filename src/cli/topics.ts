@@ -1,5 +1,6 @@
 import { Command } from 'commander';
 import { bringTopicsToPlan } from '../app/prepare.ts';
+import { addPartitionsCommand } from './add-partitions.ts';
 import { withServers } from './session.ts';
 import { table } from './table.ts';
 
@@ -18,5 +19,8 @@ export const topicsCommand = (): Command => {
         }
       }),
     );
-  return new Command('topics').description('Kafka topics').addCommand(apply);
+  return new Command('topics')
+    .description('Kafka topics')
+    .addCommand(apply)
+    .addCommand(addPartitionsCommand());
 };

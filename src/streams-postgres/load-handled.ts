@@ -31,28 +31,30 @@ export const loadHandled = async (
 ): Promise<readonly (readonly string[])[]> => {
   if (requests.length === 0) return [];
   const numbers = await scopes.of(projection, requests);
-  const asked = requests.map(({ bucketStartMs }, index) => ({ scope: numbers[index] ?? 0, bucketStartMs }));
-  const withoutPlace = await scopes.withoutPlace(projection);
-  if (withoutPlace === undefined) return findIds(db, asked);
-
-  const times = [...new Set(requests.map(({ bucketStartMs }) => bucketStartMs))];
-  const found = await findIds(db, [
-    ...asked,
-    ...times.map((bucketStartMs) => ({ scope: withoutPlace, bucketStartMs })),
-  ]);
-  const anywhere = new Map(times.map((time, index) => [time, found[asked.length + index] ?? []]));
-  return asked.map(({ bucketStartMs }, index) => [
-    ...(found[index] ?? []),
-    ...(anywhere.get(bucketStartMs) ?? []),
-  ]);
+  const elsewhere = await scopes.elsewhere(projection, requests);
+  const asked = new Map<string, Asked>();
+  const needed = requests.map(({ bucketStartMs }, index) =>
+    [numbers[index] ?? 0, ...(elsewhere[index] ?? [])].map((scope) => {
+      const id = `${scope} ${bucketStartMs}`;
+      asked.set(id, { scope, bucketStartMs });
+      return id;
+    }),
+  );
+  const found = await findIds(db, asked);
+  return needed.map(([own = '', ...others]) =>
+    others.length === 0 ? (found.get(own) ?? []) : [own, ...others].flatMap((id) => found.get(id) ?? []),
+  );
 };
 
-const findIds = async (db: SqlRunner, asked: readonly Asked[]): Promise<readonly (readonly string[])[]> => {
+const findIds = async (
+  db: SqlRunner,
+  asked: ReadonlyMap<string, Asked>,
+): Promise<ReadonlyMap<string, readonly string[]>> => {
+  const ids = [...asked.keys()];
+  const wanted = [...asked.values()];
   const rows = await db.execute<{ position: number; ids: Buffer }>(statement, [
-    asked.map(({ scope }) => scope),
-    asked.map(({ bucketStartMs }) => bucketStartMs),
+    wanted.map(({ scope }) => scope),
+    wanted.map(({ bucketStartMs }) => bucketStartMs),
   ]);
-  const found: (readonly string[])[] = asked.map(() => []);
-  for (const { position, ids } of rows) found[position - 1] = unpackIds(ids);
-  return found;
+  return new Map(rows.map(({ position, ids: packed }) => [ids[position - 1] ?? '', unpackIds(packed)]));
 };
