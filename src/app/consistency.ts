@@ -19,11 +19,7 @@ export const consistencyOf = (options: {
 }): Consistency => {
   const { database, config, observer, log } = options;
   const room = new WaitingRoom({
-    look: (looks) =>
-      findHandled(
-        database,
-        looks.map(({ model, ...stretch }) => ({ projection: model, ...stretch })),
-      ),
+    look: (question) => findHandled(database, question),
     clock: () => performance.now(),
     settings: config.consistency,
     onTrouble: (error) =>

@@ -2,13 +2,24 @@ import type { TopicName } from '../event-catalogue/topic-name.ts';
 import type { AwaitedEvent } from '../journal/consistency-token.ts';
 import type { Awaited, WaitingRoom } from './waiting-room.ts';
 
-/** How far a model is that does not have what was asked for. */
+/** Why a model does not have what was asked for. */
+export type Shortfall = NotCaughtUp | MissedWindow;
+
+/** It has not come so far yet. */
 export interface NotCaughtUp {
+  readonly kind: 'not-caught-up';
   readonly model: string;
   readonly awaited: number;
   readonly missing: number;
   /** The time of the newest event it has seen; null before the first. */
   readonly reachedAt: Date | null;
+}
+
+/** Events came when their windows were closed: the model will never have them. */
+export interface MissedWindow {
+  readonly kind: 'missed-window';
+  readonly model: string;
+  readonly missed: number;
 }
 
 export interface ConsistencyQuestion {
@@ -20,8 +31,8 @@ export interface ConsistencyQuestion {
 }
 
 export interface Consistency {
-  /** Waits until the models have the events. Undefined when they do, otherwise the one that is behind. */
-  waitFor(question: ConsistencyQuestion): Promise<NotCaughtUp | undefined>;
+  /** Waits until the models have the events. Undefined when they do, otherwise what one of them lacks, and why. */
+  waitFor(question: ConsistencyQuestion): Promise<Shortfall | undefined>;
   /** Nobody waits any longer: this process is about to end. */
   close(): void;
 }
@@ -48,10 +59,15 @@ export const createConsistency = ({
         .map(({ eventId, occurredAtMs }) => ({ model, eventId, bucketStartMs: bucketOf(occurredAtMs) }));
     });
     const missing = await room.wait(awaited, { waitMs, ...(signal && { signal }) });
-    const [first] = missing;
+    const first = missing.find(({ missedWindow }) => missedWindow) ?? missing[0];
     if (!first) return undefined;
     const ofModel = ({ model }: Awaited): boolean => model === first.model;
+    if (first.missedWindow) {
+      const missed = missing.filter((event) => ofModel(event) && event.missedWindow).length;
+      return { kind: 'missed-window', model: first.model, missed };
+    }
     return {
+      kind: 'not-caught-up',
       model: first.model,
       awaited: awaited.filter(ofModel).length,
       missing: missing.filter(ofModel).length,

@@ -27,14 +27,24 @@ export const readConsistently = (server: FastifyInstance, consistency: Consisten
     if (asked !== undefined) reply.header('preference-applied', `wait=${waitSeconds}`);
     const hungUp = new AbortController();
     request.raw.once('close', () => hungUp.abort());
-    const behind = await consistency.waitFor({
+    const shortfall = await consistency.waitFor({
       events,
       models,
       waitMs: waitSeconds * 1000,
       signal: hungUp.signal,
     });
-    if (!behind) return undefined;
-    const { model, awaited, missing, reachedAt } = behind;
+    if (!shortfall) return undefined;
+    const { model } = shortfall;
+    if (shortfall.kind === 'missed-window')
+      return sendProblem(
+        reply,
+        problem('missed-window', {
+          model,
+          missed: shortfall.missed,
+          detail: `${shortfall.missed} of the events came to ${model} after their window had closed; ask without the token for what there is`,
+        }),
+      );
+    const { awaited, missing, reachedAt } = shortfall;
     return sendProblem(
       reply,
       problem('not-caught-up', {

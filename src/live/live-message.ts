@@ -15,8 +15,16 @@ export interface Portion {
   readonly byOwner: ReadonlyMap<string, string> | undefined;
 }
 
-/** Whose read models are told live. */
-export const toldTables: ReadonlySet<string> = new Set(['product_statistic', 'order_view']);
+/** Whose read models are told live, and as what. */
+const kindOfTable: ReadonlyMap<string, LiveKind> = new Map([
+  ['product_statistic', 'statistics'],
+  ['order_view', 'orders'],
+]);
+export const toldTables: ReadonlySet<string> = new Set(kindOfTable.keys());
+
+/** What is told of these tables. */
+export const kindsOf = (tables: readonly string[]): readonly LiveKind[] =>
+  tables.flatMap((table) => kindOfTable.get(table) ?? []);
 
 /** An order can have a hundred items: so many rows are a megabyte at most. */
 const rowsAtOnce = 100;

@@ -3,9 +3,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import type { SqlRunner } from '../postgres/database.ts';
 import { type EndReason, type Listener, LiveClient } from './live-client.ts';
-import { eventBlock, idBlock, type LiveKind, portionsOf } from './live-message.ts';
+import { eventBlock, idBlock, kindsOf, type LiveKind, portionsOf } from './live-message.ts';
 import { type LivePosition, readPosition, writePosition } from './position.ts';
-import { type ChangedKeys, readChanges, readPositionNow } from './read-changes.ts';
+import { readChanges, readPositionNow, type WhatChanged } from './read-changes.ts';
 
 export interface LiveSettings {
   /** Shortest time between two looks: what changes several times in between is told once. */
@@ -196,15 +196,16 @@ class LiveHub implements LiveUpdates {
       const block = eventBlock('reset', { reason: changes.reason }, id);
       for (const client of this.#clients) client.send(block);
     } else {
-      await this.#tell(changes.keys, this.#clients, id);
+      await this.#tell(changes, this.#clients, id);
     }
     this.#position = changes.to;
   }
 
   /** Only the last of what belongs together carries the id: who is cut off before hears all of it again. */
-  async #tell(keys: ChangedKeys, clients: ReadonlySet<LiveClient>, id: string): Promise<void> {
+  async #tell({ keys, replaced }: WhatChanged, clients: ReadonlySet<LiveClient>, id: string): Promise<void> {
     const { database, observer } = this.#options;
-    const heard = new Set<LiveClient>();
+    // First of all: what is told after it is newer than what the client asks for then, or the same.
+    const heard = tellReplaced(kindsOf(replaced), clients);
     for await (const portion of portionsOf(database, keys)) {
       for (const client of clients) {
         const text = client.ownPartOf(portion);
@@ -238,7 +239,7 @@ class LiveHub implements LiveUpdates {
     const { database, observer } = this.#options;
     const missed = await readMissed(database, lastEventId);
     const id = writePosition(missed.to);
-    if (missed.kind === 'known') await this.#tell(missed.keys, clients, id);
+    if (missed.kind === 'known') await this.#tell(missed, clients, id);
     for (const client of clients) {
       client.send(
         missed.kind === 'known'
@@ -256,8 +257,20 @@ class LiveHub implements LiveUpdates {
   }
 }
 
+/** Answers with those whom it concerned. */
+const tellReplaced = (kinds: readonly LiveKind[], clients: ReadonlySet<LiveClient>): Set<LiveClient> => {
+  const told = new Set<LiveClient>();
+  for (const client of clients) {
+    const own = kinds.filter((kind) => client.listener.kinds.has(kind));
+    if (own.length === 0) continue;
+    client.send(eventBlock('reset', { reason: 'model-replaced', kinds: own }));
+    told.add(client);
+  }
+  return told;
+};
+
 type Missed =
-  | { readonly kind: 'known'; readonly to: LivePosition; readonly keys: ChangedKeys }
+  | ({ readonly kind: 'known'; readonly to: LivePosition } & WhatChanged)
   | { readonly kind: 'lost'; readonly to: LivePosition; readonly reason: string };
 
 const readMissed = async (database: SqlRunner, lastEventId: string): Promise<Missed> => {

@@ -6,8 +6,14 @@ export const changesChannel = 'millrace_changes';
 
 export type ChangedKeys = Readonly<Record<string, readonly string[]>>;
 
+export interface WhatChanged {
+  readonly keys: ChangedKeys;
+  /** Models of which another build has become live: all of their rows may differ. */
+  readonly replaced: readonly string[];
+}
+
 export type Changes =
-  | { readonly kind: 'known'; readonly to: LivePosition; readonly keys: ChangedKeys }
+  | ({ readonly kind: 'known'; readonly to: LivePosition } & WhatChanged)
   /** The position cannot be gone on from: it is of another database, or some of what followed it is dropped. */
   | { readonly kind: 'lost'; readonly reason: 'unknown-position' | 'too-old'; readonly to: LivePosition };
 
@@ -19,16 +25,18 @@ const statement = {
   name: 'read-changes',
   text: `
     with missing as materialized (
-      select model, keys from model_change where tx_id >= pg_snapshot_xmax($1::pg_snapshot)
+      select model, keys, is_replaced from model_change where tx_id >= pg_snapshot_xmax($1::pg_snapshot)
         and tx_id < pg_snapshot_xmax(pg_current_snapshot())
       union all
-      select written.model, written.keys from pg_snapshot_xip($1::pg_snapshot) as open_then(xid)
-      cross join lateral (select model, keys from model_change where tx_id = xid offset 0) written
+      select written.model, written.keys, written.is_replaced from pg_snapshot_xip($1::pg_snapshot) as open_then(xid)
+      cross join lateral (
+        select model, keys, is_replaced from model_change where tx_id = xid offset 0) written
     ), changed as (
       select model, jsonb_agg(distinct key) as keys from missing cross join lateral unnest(keys) as key group by model
     )
     select pg_current_snapshot()::text as snapshot, system.system_identifier::text as system,
            coalesce((select jsonb_object_agg(model, keys) from changed), '{}') as keys,
+           array(select distinct model from missing where is_replaced order by model) as replaced,
            system.system_identifier::text <> $2
              or pg_snapshot_xmax($1::pg_snapshot) > pg_snapshot_xmax(pg_current_snapshot()) as "isForeign",
            horizon.forgotten_tx >= pg_snapshot_xmax($1::pg_snapshot)
@@ -40,10 +48,9 @@ const statement = {
     from pg_control_system() system, model_change_horizon horizon`,
 };
 
-interface ChangesRow {
+interface ChangesRow extends WhatChanged {
   readonly snapshot: string;
   readonly system: string;
-  readonly keys: ChangedKeys;
   readonly isForeign: boolean;
   readonly isGone: boolean;
 }
@@ -55,7 +62,7 @@ export const readChanges = async (db: SqlRunner, from: LivePosition): Promise<Ch
   const to = { system: row.system, snapshot: row.snapshot };
   if (row.isForeign) return { kind: 'lost', reason: 'unknown-position', to };
   if (row.isGone) return { kind: 'lost', reason: 'too-old', to };
-  return { kind: 'known', to, keys: row.keys };
+  return { kind: 'known', to, keys: row.keys, replaced: row.replaced };
 };
 
 const nowStatement = {

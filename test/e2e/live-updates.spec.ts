@@ -1,11 +1,23 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { expect } from 'chai';
+import { type EnvelopeStream, ofEvent } from '../../src/projections/of-event.ts';
+import type { CounterTable } from '../../src/streams/tables.ts';
+import { type Topology, topology } from '../../src/streams/topology.ts';
 import { type EventStream, listenToEvents } from '../support/event-stream.ts';
 import { eventually } from '../support/eventually.ts';
 import { openTestDatabase } from '../support/open-database.ts';
+import { fromJournal, openRebuildTools, projectionOf } from '../support/rebuild-tools.ts';
 import { type Client, clientOf, startTestApp } from '../support/running-app.ts';
 import { operatorKey, shopperKey, useWorkspace } from '../support/stack.ts';
+
+const patience = { timeoutMs: 60_000 };
+
+const statistic = {
+  table: 'product_statistic',
+  keyColumn: 'product_id',
+  columns: ['like_count', 'sales_count', 'view_count'],
+} as const satisfies CounterTable;
 
 /** One process does everything; the others only answer. */
 describe('live updates over HTTP', function () {
@@ -135,6 +147,49 @@ describe('live updates over HTTP', function () {
       deaf.destroy();
     }
   });
+
+  it('are reset when a rebuilt model takes its place and when it is rolled back, in every process', async () => {
+    const productId = await newProduct();
+    const here = await listen(main.url, shopperKey('ann'));
+    const there = await listen(elsewhere.url, operatorKey);
+    await main.post(`/v1/products/${productId}/views`);
+    for (const stream of [here, there]) await stream.hear('product-statistic', { productId, viewCount: 1 });
+    const idBefore = await eventually(() => there.lastEventId ?? expect.fail('no id yet'));
+
+    const viewsOf = async () => (await main.get(`/v1/products/${productId}/statistic`)).body.viewCount;
+    const resets = ({ events }: EventStream) => events.filter(({ event }) => event === 'reset');
+    const replaced = { event: 'reset', data: { reason: 'model-replaced', kinds: ['statistics'] } };
+    const tools = openRebuildTools(workspace());
+    await tools.rebuild(countingViewsTwice(), { ...fromJournal, acceptDifferences: true });
+    for (const stream of [here, there])
+      await eventually(() => expect(resets(stream)).to.deep.equal([replaced]), patience);
+    expect(await viewsOf()).to.equal(2);
+    await tools.rollBack(projectionOf(workspace(), 'product-statistic'));
+    for (const stream of [here, there])
+      await eventually(() => expect(resets(stream)).to.deep.equal([replaced, replaced]), patience);
+    expect(await viewsOf()).to.equal(1);
+
+    // One reset is as good as two for who was away.
+    const back = await listen(main.url, operatorKey, idBefore);
+    expect(resets(back)).to.deep.equal([replaced]);
+  });
+
+  /** A changed definition: it counts every view twice. */
+  const countingViewsTwice = (): Topology => {
+    const { name, version, onFailure } = projectionOf(workspace(), 'product-statistic');
+    const from = (topic: string): EnvelopeStream => ({ topic: workspace().unique(topic) });
+    return topology({ name, version, onFailure }, (t) => {
+      t.stream(from('stock-events'))
+        .filter(ofEvent('ProductRegistered'))
+        .groupBy(({ data }) => data.productId)
+        .toRow(statistic);
+      for (const topic of ['like-events', 'order-events']) t.stream(from(topic)).peek(() => {});
+      t.stream(from('product-view-events'))
+        .filter(ofEvent('ProductViewed'))
+        .groupBy(({ data }) => data.productId)
+        .sum(statistic, 'view_count', () => 2, { action: 'VIEW_COUNT_INCREASED' });
+    });
+  };
 
   it('end with the process, which does not wait for those who listen', async () => {
     const stopping = await startTestApp(workspace(), 'api');

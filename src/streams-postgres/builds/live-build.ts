@@ -7,11 +7,16 @@ export interface LiveBuild {
   readonly version: number;
   /** Of the definition that fills it. */
   readonly definitionVersion: number;
+  /** How often topics have got partitions: whoever runs the build reads other partitions when it changes. */
+  readonly topicGrowths: number;
 }
 
 const findStatement = {
   name: 'find-live-build',
-  text: `select version, definition_version as "definitionVersion" from projection_live where projection = $1`,
+  text: `
+    select version, definition_version as "definitionVersion",
+           (select count(*) from topic_growth) as "topicGrowths"
+    from projection_live where projection = $1`,
 };
 
 export const findLiveBuild = async (db: SqlRunner, projection: string): Promise<LiveBuild | undefined> => {

@@ -4,6 +4,7 @@ import { createLiveUpdates, type LiveSettings, type LiveUpdates } from '../../..
 import type { LivePosition } from '../../../src/live/position.ts';
 import { readChanges, readPositionNow } from '../../../src/live/read-changes.ts';
 import type { Database, SqlRunner } from '../../../src/postgres/database.ts';
+import { tellReplaced } from '../../../src/streams-postgres/builds/tell-replaced.ts';
 import { forgetChanges } from '../../../src/streams-postgres/upkeep/forget-changes.ts';
 import { eventually } from '../../support/eventually.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
@@ -113,6 +114,30 @@ describe('live updates', function () {
     }
     await operator.hears('"orderId":"o-bob"');
     expect(ann.heard.text).not.to.include('o-bob');
+  });
+
+  it('tell those whom it concerns that another build of a model is live, also who was away then', async () => {
+    const live = openLive();
+    const [both, orders] = [join(live), join(live, { kinds: new Set(['orders']) })];
+    for (const { hears } of [both, orders]) await hears('event: ready');
+    const before = both.lastId();
+    await db.transaction(async (tx) => {
+      await tellReplaced(tx, ['product_statistic', 'product_trend']);
+      await view('after-the-swap', tx);
+    });
+    await both.hears(
+      /event: reset\ndata: \{"reason":"model-replaced","kinds":\["statistics"\]\}[\s\S]*after-the-swap/,
+    );
+    await eventually(() => expect(both.lastId()).not.to.equal(before));
+    const back = join(openLive(), { lastEventId: before, identity: 'another' });
+    await back.hears(
+      /event: reset\n[\s\S]*"kinds":\["statistics"\][\s\S]*event: ready\ndata: \{"resumed":true\}/,
+    );
+    const later = join(openLive(), { lastEventId: both.lastId(), identity: 'another' });
+    await later.hears('event: ready');
+    await placeOrder('o-after', 'ann');
+    await orders.hears('o-after');
+    for (const { heard } of [later, orders]) expect(heard.text).not.to.include('event: reset');
   });
 
   it('lose nothing whatever commits in whatever order, with clients that come and go all the time', async () => {

@@ -48,6 +48,7 @@ describe('queries with a consistency token', () => {
     const api = await startTestApi({
       consistency: {
         waitFor: async () => ({
+          kind: 'not-caught-up' as const,
           model: 'product-statistic',
           awaited: 2,
           missing: 1,
@@ -69,6 +70,27 @@ describe('queries with a consistency token', () => {
       awaited: 2,
       missing: 1,
       reachedAt: '2026-01-02T03:04:05.000Z',
+    });
+  });
+
+  it('say that waiting is in vain where an event missed its window', async () => {
+    const api = await startTestApi({
+      consistency: {
+        waitFor: async () => ({ kind: 'missed-window' as const, model: 'product-trend', missed: 1 }),
+      },
+    });
+    const answer = await api.send({
+      method: 'GET',
+      url: '/v1/trends',
+      as: 'operator',
+      headers: { 'consistency-token': token },
+    });
+    expect(answer.statusCode).to.equal(412);
+    expect(answer.headers).not.to.have.property('retry-after');
+    expect(JSON.parse(answer.body)).to.include({
+      type: 'urn:millrace:problem:missed-window',
+      model: 'product-trend',
+      missed: 1,
     });
   });
 
