@@ -13,6 +13,7 @@ import { type BreakerChange, CircuitBreaker } from '../relay/circuit-breaker.ts'
 import { createCloudEventHeaders } from '../relay/cloud-event-headers.ts';
 import { createCursorSource } from '../relay/cursor-source.ts';
 import { createDeadLetterNet } from '../relay/dead-letters.ts';
+import type { Lease } from '../relay/lease.ts';
 import type { Relay } from '../relay/loop.ts';
 import { processClock } from '../relay/monotonic-clock.ts';
 import { createPageBudget } from '../relay/page-budget.ts';
@@ -83,7 +84,12 @@ export const startRelayRole = async (options: RelayRoleOptions): Promise<Relay> 
     const source = await sources(shard, wakeSignal.signal);
     const producer = createRecordProducer(adapters.kafka, config.kafka);
     const ports = { ...publishing, producer };
-    const own = { publishing: ports, shard, wakeSignal, onLeaseLost, pageBudget };
+    const onLease = async (lease: Lease): Promise<void> => {
+      // Partitions may have been added while nobody relayed: a key has to go where all of its others go.
+      await producer.renew();
+      await source.onLease?.(lease);
+    };
+    const own = { publishing: ports, shard, wakeSignal, onLease, onLeaseLost, pageBudget };
     const relay = startRelay({ ...common, ...source, ...own });
     return { wake: relay.wake, stop: () => relay.stop().finally(() => producer.close()) };
   };
@@ -101,7 +107,11 @@ export const startRelayRole = async (options: RelayRoleOptions): Promise<Relay> 
   const pruning = startCursorPruning({ database, settings: config.relay, holder, log });
 
   const retryProducer = createRecordProducer(adapters.kafka, config.kafka);
-  const retry = startRetryRelay({ ...common, publishing: { ...publishing, producer: retryProducer } });
+  const retry = startRetryRelay({
+    ...common,
+    publishing: { ...publishing, producer: retryProducer },
+    onLease: () => retryProducer.renew(),
+  });
   const listening = listenTo({
     url: databaseUrl,
     channel: outboxChannel,

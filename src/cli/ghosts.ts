@@ -1,15 +1,11 @@
 import { Command, InvalidArgumentError, Option } from 'commander';
 import { ghostSearchOf } from '../app/ghost-search.ts';
+import { relayAdminOf } from '../app/relay-admin.ts';
 import { OperatorError } from '../operator-error.ts';
 import type { GhostEvent, PublishedEvent } from '../relay/ghosts/ghost-event.ts';
 import { type GhostList, ghostRemedy } from '../relay/ghosts/list-ghosts.ts';
 import { type SearchReport, searchTopics } from '../relay/ghosts/search-topics.ts';
-import {
-  createRelayAdmin,
-  type DismissReport,
-  ghostListDefault,
-  ghostListMax,
-} from '../relay-admin/relay-admin.ts';
+import { type DismissReport, ghostListDefault, ghostListMax } from '../relay-admin/relay-admin.ts';
 import { ago } from './ago.ts';
 import { timeArgument } from './dlq-options.ts';
 import { operatorHere } from './operator-here.ts';
@@ -83,7 +79,7 @@ const print = (json: boolean | undefined, value: unknown, text: () => string): v
 
 const dismiss = async ({ dryRun = false, json }: GhostOptions): Promise<void> => {
   const report = await withDatabase(({ database, config }) =>
-    createRelayAdmin(database, config.relay).dismissGhosts({ who: operatorHere(), dryRun }),
+    relayAdminOf(database, config).dismissGhosts({ who: operatorHere(), dryRun }),
   );
   print(json, report, () => describeDismissal(report));
 };
@@ -95,12 +91,12 @@ const list = async ({ scan, since, limit, json }: GhostOptions): Promise<void> =
   const { found, scanned } = scan
     ? await withServers('looking', async ({ adapters, config }) => {
         const report = await searchNow(ghostSearchOf(adapters, config), since);
-        const admin = createRelayAdmin(adapters.database, config.relay);
+        const admin = relayAdminOf(adapters.database, config);
         return { scanned: report, found: await admin.ghosts({ limit }) };
       })
     : await withDatabase(async ({ database, config }) => ({
         scanned: undefined,
-        found: await createRelayAdmin(database, config.relay).ghosts({ limit }),
+        found: await relayAdminOf(database, config).ghosts({ limit }),
       }));
   print(json, { ...found, ...(scanned && { scanned }) }, () => describeGhosts(found, scanned, new Date()));
   if (found.events > 0) process.exitCode = foundSomething;

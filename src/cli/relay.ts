@@ -1,8 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Command, InvalidArgumentError } from 'commander';
+import { relayAdminOf } from '../app/relay-admin.ts';
 import type { ReshardReport } from '../relay/reshard.ts';
 import {
-  createRelayAdmin,
   type PauseReport,
   type RelayAdmin,
   type ResumeReport,
@@ -32,7 +32,7 @@ export const relayCommand = (): Command =>
     .addCommand(ghostsCommand());
 
 const onRelay = <T>(routine: (relay: RelayAdmin) => Promise<T>): Promise<T> =>
-  withDatabase(({ database, config }) => routine(createRelayAdmin(database, config.relay)));
+  withDatabase(({ database, config }) => routine(relayAdminOf(database, config)));
 
 const print = (json: boolean | undefined, value: unknown, text: () => string): void =>
   console.log(json ? JSON.stringify(value, null, 2) : text());

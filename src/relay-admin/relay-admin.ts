@@ -3,7 +3,7 @@ import type { Database } from '../postgres/database.ts';
 import { countGhosts, dismissGhosts, type GhostList, listGhosts } from '../relay/ghosts/list-ghosts.ts';
 import { letRelaysReconsider, loadPause, type Pause, pauseRelay, resumeRelay } from '../relay/pause.ts';
 import { planReshard, type ReshardReport, reshard } from '../relay/reshard.ts';
-import { planResync, type ResyncPlan, resyncCursor } from '../relay/resync-cursor.ts';
+import { planResync, type ResyncPlan, refuseForgottenEvents, resyncCursor } from '../relay/resync-cursor.ts';
 import type { StallSettings } from '../relay/stall/explain-stall.ts';
 import { type HeldLease, readRelayLeases } from '../relay/stall/read-relay-processes.ts';
 import type { LogLoss } from '../relay/wal/log-loss.ts';
@@ -49,7 +49,7 @@ export interface RelayAdmin {
   status(): Promise<RelayStatus>;
   pause(options: { who: string; because: string | null }): Promise<PauseReport>;
   resume(options: { who: string }): Promise<ResumeReport>;
-  /** Publishes everything from an id on again; what lies before counts as published. */
+  /** Publishes everything from an id on again; what lies before counts as published. Refused for events that were forgotten. */
   resync(fromId: number, options: { who: string; dryRun: boolean }): Promise<ResyncReport>;
   /** Divides the journal into another number of shards while relays run. */
   reshard(shards: number, options: { who: string; dryRun: boolean }): Promise<ReshardReport>;
@@ -63,7 +63,12 @@ export interface RelayAdmin {
   relaying(): Promise<readonly HeldLease[]>;
 }
 
-export const createRelayAdmin = (database: Database, settings: StallSettings): RelayAdmin => ({
+export interface RelayAdminSettings extends StallSettings {
+  /** How long projections know which events they have handled. */
+  readonly handledRetentionMs: number;
+}
+
+export const createRelayAdmin = (database: Database, settings: RelayAdminSettings): RelayAdmin => ({
   status: () => readRelayStatus(database, settings),
 
   pause: async ({ who, because }) => {
@@ -87,6 +92,7 @@ export const createRelayAdmin = (database: Database, settings: StallSettings): R
 
   resync: (fromId, { who, dryRun }) =>
     database.transaction(async (tx) => {
+      await refuseForgottenEvents(tx, { fromId, handledRetentionMs: settings.handledRetentionMs });
       const plan = await planResync(tx, fromId);
       if (!dryRun) {
         await resyncCursor(tx, fromId);

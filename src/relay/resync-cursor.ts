@@ -11,6 +11,13 @@ const countStatement = {
   text: `select count(*) as rows, min(id) as "firstId", max(id) as "lastId" from outbox where id >= $1`,
 };
 
+const forgottenStatement = {
+  name: 'find-forgotten-events',
+  text: `
+    select count(*) as rows, max(id) as "lastId", min(occurred_at) as "oldestAt"
+    from outbox where id >= $1 and occurred_at < now() - $2 * interval '1 millisecond'`,
+};
+
 /** What a resync from an id publishes again; what lies before is passed over for good. */
 export interface ResyncPlan {
   readonly rows: number;
@@ -22,6 +29,33 @@ export const planResync = async (db: SqlRunner, fromId: number): Promise<ResyncP
   const [row] = await db.execute<ResyncPlan>(countStatement, [fromId]);
   return row ?? { rows: 0, firstId: null, lastId: null };
 };
+
+const dayMs = 24 * 60 * 60 * 1000;
+
+/**
+ * Projections recognise an event for a limited time. One that is older would be applied a second time, so it is not published
+ * again. A day is left for the way: an event that is still known now must be so when a projection that lags behind reads it.
+ */
+export const refuseForgottenEvents = async (
+  db: SqlRunner,
+  { fromId, handledRetentionMs }: { readonly fromId: number; readonly handledRetentionMs: number },
+): Promise<void> => {
+  const ageMaxMs = Math.max(0, handledRetentionMs - dayMs);
+  const [found] = await db.execute<{ rows: number; lastId: number | null; oldestAt: Date | null }>(
+    forgottenStatement,
+    [fromId, ageMaxMs],
+  );
+  if (!found?.oldestAt || found.lastId === null) return;
+  const ageMs = Date.now() - found.oldestAt.getTime();
+  throw new OperatorError(
+    `${found.rows} of the events from id ${fromId} on are too old to be published again: the oldest is ${inDays(ageMs)} old, and projections recognise events up to ${inDays(ageMaxMs)} old (STREAMS_HANDLED_RETENTION_MS less a day). Older ones would be counted twice; nothing was changed`,
+    {
+      remedy: `Use --from-id ${found.lastId + 1} or a higher id; what a read model lacks of the events before, millrace rebuild <projection> brings back from the journal`,
+    },
+  );
+};
+
+const inDays = (timeMs: number): string => `${Math.floor((timeMs / dayMs) * 10) / 10} days`;
 
 const forgetStatement = { name: 'forget-log-positions', text: 'delete from outbox_wal_position' };
 

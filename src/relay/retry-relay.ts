@@ -37,6 +37,8 @@ export interface RetryRelayOptions {
   readonly holder: string;
   /** What operators tell this process; its own unless it shares one with others. */
   readonly control?: RelayControl;
+  /** Called each time this process becomes the one that retries, before it sends anything. */
+  readonly onLease?: () => Promise<void>;
   readonly log: Logger;
 }
 
@@ -55,6 +57,7 @@ export const startRetryRelay = (options: RetryRelayOptions): Relay => {
     observer: publishing.observer,
     control,
     log,
+    ...(options.onLease && { onTaken: options.onLease }),
   });
   const retryDue = createRound(options);
   return startLoop({

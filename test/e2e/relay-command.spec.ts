@@ -42,7 +42,12 @@ describe('millrace relay', function () {
     }
   };
   /** Not through the command line: a process for every look would take longer than the relay does. */
-  const statusNow = () => createRelayAdmin(db, { stallAfterMs: 500, slotLagBytesMax: 1e12 }).status();
+  const statusNow = () =>
+    createRelayAdmin(db, {
+      stallAfterMs: 500,
+      slotLagBytesMax: 1e12,
+      handledRetentionMs: 7 * 86_400_000,
+    }).status();
   const nothingPending = () =>
     eventually(async () => expect((await statusNow()).pending).to.equal(0), { timeoutMs: 60_000 });
   const logLines = (): readonly string[] =>

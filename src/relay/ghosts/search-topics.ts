@@ -89,9 +89,9 @@ const learnSchemas = async (readers: EventReaders, records: readonly StoredRecor
   if (trouble) throw new Error('The registry does not tell how to read the topics', { cause: trouble });
 };
 
-const schemaIdIn = ({ value }: StoredRecord): number | undefined => {
+const schemaIdIn = ({ value, damage }: StoredRecord): number | undefined => {
   try {
-    return value ? schemaIdOf(value) : undefined;
+    return value && !damage ? schemaIdOf(value) : undefined;
   } catch (error) {
     if (error instanceof DecodingError) return undefined;
     throw error;

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { appendEvents } from '../../../src/journal/append-events.ts';
+import { OperatorError } from '../../../src/operator-error.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import { retryRelayLease } from '../../../src/relay/retry-relay.ts';
 import { createRelayAdmin, type RelayAdmin } from '../../../src/relay-admin/relay-admin.ts';
@@ -21,7 +22,11 @@ describe('pausing the relay', () => {
   const relays = useRelays(() => db, log);
   before(() => {
     db = openTestDatabase(workspace(), 6);
-    admin = createRelayAdmin(db, { stallAfterMs: 5000, slotLagBytesMax: 1e9 });
+    admin = createRelayAdmin(db, {
+      stallAfterMs: 5000,
+      slotLagBytesMax: 1e9,
+      handledRetentionMs: 7 * 86_400_000,
+    });
   });
   beforeEach(async () => {
     lines.length = 0;
@@ -138,7 +143,11 @@ describe('publishing again from an id', () => {
   const relays = useRelays(() => db, recordingLog().log);
   before(() => {
     db = openTestDatabase(workspace(), 6);
-    admin = createRelayAdmin(db, { stallAfterMs: 5000, slotLagBytesMax: 1e9 });
+    admin = createRelayAdmin(db, {
+      stallAfterMs: 5000,
+      slotLagBytesMax: 1e9,
+      handledRetentionMs: 7 * 86_400_000,
+    });
   });
 
   it('is only told in a dry run, and done and audited together', async () => {
@@ -157,5 +166,33 @@ describe('publishing again from an id', () => {
     await eventually(() => expect(broker.keys).to.have.length(5));
     const [entry] = await auditRows(db);
     expect(entry).to.deep.equal({ who, action: 'relay.resync', target: plan });
+  });
+
+  it('is refused for events that projections may have forgotten, and says from which id on it goes', async () => {
+    const dayMs = 86_400_000;
+    const agedDays = [8, 6.5, 5.9];
+    await appendEvents(
+      db,
+      agedDays.map((days, index) => viewOf('aged', index + 1, new Date(Date.now() - days * dayMs))),
+    );
+    const aged = await db.execute<{ id: number }>({
+      name: 'spec-aged',
+      text: `select id from outbox where aggregate_id = 'aged' order by id`,
+    });
+    const audited = await auditRows(db);
+    const [first, second, third] = aged.map(({ id }) => id) as [number, number, number];
+    for (const [fromId, days] of [
+      [first, '8 days old'],
+      [second, '6.5 days old'],
+    ] as const)
+      for (const dryRun of [true, false]) {
+        const refusal = await admin.resync(fromId, { who, dryRun }).catch((error: Error) => error);
+        expect(refusal).to.be.instanceOf(OperatorError);
+        const { line } = refusal as OperatorError;
+        expect(line).to.contain(days).and.to.contain('up to 6 days old').and.to.contain('millrace rebuild');
+        expect(line).to.contain(`--from-id ${third}`);
+      }
+    expect(await auditRows(db)).to.deep.equal(audited);
+    expect((await admin.resync(third, { who, dryRun: true })).rows).to.equal(1);
   });
 });

@@ -51,9 +51,13 @@ describe('events that Kafka has and the journal has not', function () {
     // The spec brings a database of its own.
     await opened.database.close();
     adapters = { ...opened, database: db };
-    await prepareBroker(adapters, workspace().config);
+    await prepareBroker(adapters, workspace().config, silentLog());
     ports = ghostSearchOf(adapters, workspace().config);
-    admin = createRelayAdmin(db, { stallAfterMs: 60_000, slotLagBytesMax: 1e12 });
+    admin = createRelayAdmin(db, {
+      stallAfterMs: 60_000,
+      slotLagBytesMax: 1e12,
+      handledRetentionMs: 7 * 86_400_000,
+    });
     // A broker that is busy takes a while to find out that it leads a new topic.
     await eventually(() => searchTopics(ports, {}), patience);
   });

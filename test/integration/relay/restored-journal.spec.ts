@@ -39,7 +39,8 @@ describe('a journal that was restored from a dump into a new server', function (
   const { log, lines } = recordingLog();
   const oldRelays = useRelays(() => oldDb, silentLog());
   const relays = useRelays(() => db, log);
-  const admin = () => createRelayAdmin(db, { stallAfterMs: 60_000, slotLagBytesMax: 1e9 });
+  const admin = () =>
+    createRelayAdmin(db, { stallAfterMs: 60_000, slotLagBytesMax: 1e9, handledRetentionMs: 7 * 86_400_000 });
 
   before(async () => {
     oldDb = openTestDatabase(old(), 4);
@@ -78,7 +79,10 @@ describe('a journal that was restored from a dump into a new server', function (
         searched.push(sinceMs);
         return [];
       },
-      read: async function* () {},
+      read: async function* () {
+        yield* [];
+        return 0;
+      },
       close: async () => {},
     };
     const registry = { idOf: () => Promise.reject(), writerType: () => Promise.reject() };

@@ -24,7 +24,11 @@ describe('a relay of the write-ahead log that loses its ground', function () {
   const wal = useWal(workspace);
   let admin: RelayAdmin;
   before(() => {
-    admin = createRelayAdmin(wal.db(), { stallAfterMs: 5000, slotLagBytesMax: 1e9 });
+    admin = createRelayAdmin(wal.db(), {
+      stallAfterMs: 5000,
+      slotLagBytesMax: 1e9,
+      handledRetentionMs: 7 * 86_400_000,
+    });
   });
   beforeEach(() => {
     lines.length = 0;

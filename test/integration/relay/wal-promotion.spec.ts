@@ -114,7 +114,11 @@ describe('WAL source over a promotion of PostgreSQL', function () {
   };
 
   it('publishes everything that the new primary has, in order, however often it happens in mid-page', async () => {
-    const admin = createRelayAdmin(wal.db(), { stallAfterMs: 5000, slotLagBytesMax: 1e9 });
+    const admin = createRelayAdmin(wal.db(), {
+      stallAfterMs: 5000,
+      slotLagBytesMax: 1e9,
+      handledRetentionMs: 7 * 86_400_000,
+    });
     const { broker, isWaiting, close } = createGatedBroker();
     const wakeSignal = createWakeSignal();
     const source = createLogOrTableSource({

@@ -24,6 +24,7 @@ const topicWith = (values: readonly (Buffer | null)[], { pieceMax = 1000 } = {})
     },
     read: async function* ({ start, end }: OffsetRange) {
       for (let at = start; at < end; at += pieceMax) yield records.slice(at, Math.min(end, at + pieceMax));
+      return end;
     },
     close: async () => {
       state.isClosed = true;
