@@ -23,6 +23,8 @@ export interface PipelineStatus {
   readonly brokerTrouble: string | null;
   /** Keys of which nothing moves, by projection: parked behind a dead letter, or waiting for a version that is missing. */
   readonly standingKeys: readonly StandingKeys[];
+  /** Projections with records that no window took: too late for it, or of a time too far in the future to be believed. */
+  readonly outOfTime: readonly OutOfTime[];
   readonly readModels: readonly {
     readonly table: string;
     readonly rows: number;
@@ -38,6 +40,12 @@ interface StandingKeys {
   readonly since: Date;
   /** One of them, to begin with. */
   readonly example: string;
+}
+
+interface OutOfTime {
+  readonly projection: string;
+  readonly lateRecords: number;
+  readonly earlyRecords: number;
 }
 
 interface TopicStatus {
@@ -60,14 +68,15 @@ export const readPipelineStatus = async (
   config: Config,
   endpoints: Endpoints,
 ): Promise<PipelineStatus> => {
-  const [outbox, relay, topics, standingKeys, readModels] = await Promise.all([
+  const [outbox, relay, topics, standingKeys, outOfTime, readModels] = await Promise.all([
     readOutbox(adapters.database),
     readRelayStatus(adapters.database, config.relay),
     readTopicsIfPossible(adapters, config, endpoints),
     adapters.database.execute<StandingKeys>(standingKeysStatement),
+    adapters.database.execute<OutOfTime>(outOfTimeStatement),
     readReadModels(adapters.database),
   ]);
-  return { outbox, relay, ...topics, standingKeys, readModels };
+  return { outbox, relay, ...topics, standingKeys, outOfTime, readModels };
 };
 
 /** Counting exactly takes a second per ten million rows; from here on PostgreSQL's own estimate is good enough. */
@@ -168,7 +177,17 @@ const standingKeysStatement = {
     order by projection, because`,
 };
 
-const readModels = ['product_statistic', 'product_trend', 'order_view', 'stock_level'];
+const outOfTimeStatement = {
+  name: 'status-out-of-time',
+  text: `
+    select projection, sum(late_records)::bigint as "lateRecords", sum(early_records)::bigint as "earlyRecords"
+    from projection_checkpoint join projection_live using (projection, version)
+    group by projection
+    having sum(late_records) + sum(early_records) > 0
+    order by projection`,
+};
+
+const readModels = ['product_statistic', 'product_trend', 'order_view', 'order_payment', 'stock_level'];
 
 const readModelStatement = {
   name: 'status-read-models',

@@ -2,6 +2,7 @@ import type { Config } from '../config/settings.ts';
 import { type EventName, eventCatalogue } from '../event-catalogue/event-catalogue.ts';
 import type { TopicName } from '../event-catalogue/topic-name.ts';
 import type { EnvelopeStream } from '../projections/of-event.ts';
+import { orderPayment } from '../projections/order-payment.ts';
 import { orderView } from '../projections/order-view.ts';
 import { type ForgetsProducts, productCache } from '../projections/product-cache.ts';
 import { productStatistic } from '../projections/product-statistic.ts';
@@ -28,6 +29,7 @@ export const projections = (
     productStatistic({ stockEvents, likeEvents, orderEvents, viewEvents }),
     productTrend({ likeEvents, orderEvents, viewEvents }),
     orderView({ orderEvents }),
+    orderPayment({ orderEvents }),
     stockLevel({ stockEvents }),
     productCache({ stockEvents }, cache),
   ];

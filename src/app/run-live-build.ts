@@ -27,7 +27,7 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
   const { topology, findLive, run } = options;
   const log = options.log.child({ projection: topology.name });
   const failure = Promise.withResolvers<Error>();
-  let current: { readonly version: number; readonly running: RunningTopology } | undefined;
+  let current: { readonly live: LiveBuild; readonly running: RunningTopology } | undefined;
   let waitsFor: number | undefined;
   let isStopping = false;
 
@@ -42,16 +42,17 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
 
   const follow = async (): Promise<void> => {
     const live = await findLive();
-    if (isStopping || live.version === current?.version) return;
+    if (isStopping || (current && isSame(live, current.live))) return;
     const before = current;
     current = undefined;
     await before?.running.stop({ inVain: true });
     if (live.definitionVersion !== topology.version) return noteOther(live);
     waitsFor = undefined;
-    if (before)
+    if (before?.live.version === live.version) log.info('Topics have got partitions; reading them as well');
+    else if (before)
       log.info({ build: live.version }, 'Another build of the read model is live; going on with it');
     const running = await run({ ...topology, version: live.version });
-    current = { version: live.version, running };
+    current = { live, running };
     void running.failed.then((error) => {
       if (current?.running === running) failure.resolve(error);
     });
@@ -82,3 +83,7 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
     },
   };
 };
+
+/** A consumer that was started before partitions were added notices them minutes later. */
+const isSame = (a: LiveBuild, b: LiveBuild): boolean =>
+  a.version === b.version && a.topicGrowths === b.topicGrowths;

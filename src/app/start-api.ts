@@ -19,11 +19,11 @@ import { listenTo } from '../postgres/listen.ts';
 import { type CachedProductsOptions, createCachedProducts } from '../product-cache/cached-products.ts';
 import type { ProductCache } from '../product-cache/product-cache.ts';
 import { createQueries } from '../read-model/queries.ts';
-import { createRelayAdmin } from '../relay-admin/relay-admin.ts';
 import type { Adapters } from './adapters.ts';
 import { consistencyOf } from './consistency.ts';
 import { deadLetterAdminOf } from './dead-letter-admin.ts';
 import { createHistories } from './histories.ts';
+import { relayAdminOf } from './relay-admin.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
 
@@ -105,7 +105,7 @@ export const startApi = (options: {
       histories: createHistories(database, schemas),
       live,
       outbox: createOutboxAdmin(database),
-      relay: createRelayAdmin(database, config.relay),
+      relay: relayAdminOf(database, config),
       deadLetters: deadLetterAdminOf(options.adapters, config),
       newCorrelationId: randomUUID,
       authenticate: options.access.authenticate,

@@ -70,7 +70,7 @@ export const startApp = async (options: {
 
   try {
     await prepareDatabase(endpoints.databaseUrl, adapters, config, log);
-    if (role !== 'api') await prepareBroker(adapters, config);
+    if (role !== 'api') await prepareBroker(adapters, config, log);
 
     const cache = openProductCache(config, endpoints.redisUrl, log);
     parts.push({ stop: () => cache.close() });

@@ -10,11 +10,14 @@ import { OperatorError } from '../operator-error.ts';
 import { createChannelAnnouncer } from '../postgres/announcer.ts';
 import type { ForgetsProducts } from '../projections/product-cache.ts';
 import { cataloguedEvent } from '../projections/rekeyed.ts';
+import { modelTablesOf } from '../rebuild/model-tables.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
+import { findOldestUnsent } from '../relay/oldest-unsent.ts';
 import type { StateStore, StreamsObserver } from '../streams/ports.ts';
 import { type RunningTopology, runTopology } from '../streams/run-topology.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
 import { openLiveBuild } from '../streams-postgres/builds/live-build.ts';
+import { createPartitionGuard } from '../streams-postgres/partitions/partition-guard.ts';
 import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
 import { storeProjectionActions } from '../streams-postgres/store-projection-actions.ts';
 import { startForgettingChanges } from '../streams-postgres/upkeep/forget-changes.ts';
@@ -48,7 +51,17 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
   });
   const topologies =
     options.topologies ?? chosen(projections(config, options.cache), config.streams.projections);
-  const upkeep = await startHandledUpkeep({ database, retentionMs: config.streams.handledRetentionMs, log });
+  const upkeep = await startHandledUpkeep({
+    database,
+    retentionMs: config.streams.handledRetentionMs,
+    windows: {
+      tables: topologies
+        .flatMap(modelTablesOf)
+        .flatMap(({ table, windowColumn }) => (windowColumn === undefined ? [] : [{ table, windowColumn }])),
+      retentionMs: config.streams.windowRetentionMs,
+    },
+    log,
+  });
   const producer = createRecordProducer(adapters.kafka, config.kafka);
   const builds = new Map<string, RunningBuild>();
   const announcer = createChannelAnnouncer(database, {
@@ -132,12 +145,14 @@ const run = (
       topics: topicsOf(topology),
       ...streams,
       queueBytesMax: Math.ceil(streams.queueBytesMax / count),
+      heldPlaces: createPartitionGuard(adapters.database, topology, log.child({ projection: topology.name })),
       log: log.child({ projection: topology.name }),
     }),
     decoder: createEnvelopeDecoder(adapters.registry),
     store,
     deadLetters: createDeadLetterTopics(producer),
     observer,
+    pendingSince: async () => (await findOldestUnsent(adapters.database))?.getTime(),
     settings: {
       ...streams,
       handledIdsMax: Math.ceil(streams.handledIdsMax / count),

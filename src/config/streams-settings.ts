@@ -54,6 +54,13 @@ export const streamsSettings = {
     max: 7300 * day_ms,
     describes: 'Time an event is known to have been handled; at least a day longer than it can come back',
   }),
+  windowRetentionMs: integer({
+    variable: 'STREAMS_WINDOW_RETENTION_MS',
+    fallback: 8 * day_ms,
+    min: day_ms,
+    max: 7300 * day_ms,
+    describes: 'Time after its beginning that a window of counts is kept, as in product_trend',
+  }),
   queueBytesMax: integer({
     variable: 'STREAMS_QUEUE_BYTES_MAX',
     fallback: 8 * 1024 * 1024,

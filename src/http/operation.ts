@@ -63,7 +63,7 @@ const everyCommand = [
   'unsupported-media-type',
   'conflict',
 ] as const;
-const withToken = ['consistency-token-invalid', 'not-caught-up'] as const;
+const withToken = ['consistency-token-invalid', 'not-caught-up', 'missed-window'] as const;
 const anyInput = [
   'wrong-type',
   'field-missing',

@@ -180,6 +180,14 @@ export const problemTable = {
   conflict: { status: 409, title: 'Too many changes at once; try again', headers: soon },
   internal: { status: 500, title: 'Something went wrong here' },
   unavailable: { status: 503, title: 'A part this needs cannot be reached now; try again', headers: soon },
+  'missed-window': {
+    status: 412,
+    title: 'Events of the token came too late for this model, which will never have them',
+    members: {
+      model: Type.String({ description: 'The read model that lacks them' }),
+      missed: Type.Integer({ description: 'Events of the token that missed their window' }),
+    },
+  },
   'not-caught-up': {
     status: 503,
     title: 'What was asked for does not have the events of the token yet; try again',

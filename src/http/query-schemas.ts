@@ -155,6 +155,42 @@ export const OrderPage = Type.Object(
   { additionalProperties: false },
 );
 
+export const ListAbandonedOrdersQuery = Type.Object(
+  {
+    since: Type.Optional(
+      Type.String({
+        format: 'date-time',
+        description: 'Only orders that were placed then or later',
+        examples: ['2026-01-31T12:00:00Z'],
+      }),
+    ),
+    direction: Type.Optional(Direction('desc, the newest first,')),
+    limit: Type.Optional(Limit),
+    cursor: Type.Optional(Cursor),
+  },
+  { additionalProperties: false },
+);
+
+export const AbandonedOrderPage = Type.Object(
+  {
+    orders: Type.Array(
+      Type.Object(
+        {
+          orderId: IdSchema,
+          userId: IdSchema,
+          totalMinor: AmountMinor,
+          currency: Currency,
+          createdAt: Time,
+          abandonedAt: Time,
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    next,
+  },
+  { additionalProperties: false },
+);
+
 export const OrderHistoryAnswer = Type.Object(
   {
     orderId: IdSchema,

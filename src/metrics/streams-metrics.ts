@@ -29,6 +29,11 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
     'Records that came after their windows had closed',
     'projection',
   );
+  const early = counter(
+    'millrace_streams_early_total',
+    'Records whose time lay too far in the future to be believed: they are in no window',
+    'projection',
+  );
   const letters = counter(
     'millrace_streams_dead_letters_total',
     'Records that went to a dead-letter topic',
@@ -72,6 +77,7 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
       }
       duplicates.inc({ projection }, told.duplicates + told.knownFacts);
       late.inc({ projection }, told.late);
+      early.inc({ projection }, told.early);
       if (told.delayMs !== undefined) delay.observe({ projection }, told.delayMs / 1000);
       commits.observe({ projection }, told.commitMs / 1000);
       batches.observe({ projection }, sum);

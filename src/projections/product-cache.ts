@@ -31,7 +31,7 @@ export const productCache = (
     },
     (t) => {
       t.stream(stockEvents)
-        .map(changedProduct)
+        .map(changedProduct, { name: 'changedProduct' })
         .call('forget cached products', (products) => cache.forget(newestOfEach(products)));
     },
   );

@@ -3,6 +3,7 @@ import { getOrder } from './get-order.ts';
 import { getOrderHistory, type OrderHistory } from './get-order-history.ts';
 import { getProduct, type Product } from './get-product.ts';
 import { getProductStatistic, type ProductStatistic } from './get-product-statistic.ts';
+import { type AbandonedListing, type AbandonedOrder, listAbandonedOrders } from './list-abandoned-orders.ts';
 import { listOrders, type OrderListing } from './list-orders.ts';
 import { type ListedProduct, listProducts, type ProductListing } from './list-products.ts';
 import type { Order } from './order.ts';
@@ -10,7 +11,12 @@ import type { Page } from './page.ts';
 import { type TrendQuestion, type Trends, topTrends } from './top-trends.ts';
 
 /** What queries read, by the name of the projection that makes it. */
-export type ModelName = 'product-statistic' | 'product-trend' | 'order-view' | 'stock-level';
+export type ModelName =
+  | 'product-statistic'
+  | 'product-trend'
+  | 'order-view'
+  | 'order-payment'
+  | 'stock-level';
 
 /** Everything that can be asked of the read side. */
 export interface Queries {
@@ -22,6 +28,7 @@ export interface Queries {
   getOrder(orderId: string): Promise<Order | null>;
   getOrderHistory(orderId: string): Promise<OrderHistory | null>;
   listOrders(listing: OrderListing): Promise<Page<Order, Date>>;
+  listAbandonedOrders(listing: AbandonedListing): Promise<Page<AbandonedOrder, Date>>;
 }
 
 export const createQueries = (db: SqlRunner): Queries => ({
@@ -32,4 +39,5 @@ export const createQueries = (db: SqlRunner): Queries => ({
   getOrder: (orderId) => getOrder(db, orderId),
   getOrderHistory: (orderId) => getOrderHistory(db, orderId),
   listOrders: (listing) => listOrders(db, listing),
+  listAbandonedOrders: (listing) => listAbandonedOrders(db, listing),
 });

@@ -9,8 +9,9 @@ const statement = {
     with build as materialized (
       select status from projection_build where projection = $1 and version = $2 for key share
     ), move as materialized (
-      select * from unnest($3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::float8[], $8::bigint[])
-        as m(topic, partition, expected_offset, next_offset, stream_time_ms, late_records)
+      select * from unnest($3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::float8[], $8::bigint[],
+          $12::bigint[])
+        as m(topic, partition, expected_offset, next_offset, stream_time_ms, late_records, early_records)
     ), task as materialized (
       select * from unnest($9::integer[], $10::bigint[], $11::float8[])
         as t(partition, expected_commits, stream_time_ms)
@@ -30,14 +31,16 @@ const statement = {
     ), moved as (
       update projection_checkpoint c
       set next_offset = m.next_offset, stream_time = to_timestamp(m.stream_time_ms / 1000),
-          late_records = c.late_records + m.late_records, moved_at = clock_timestamp()
+          late_records = c.late_records + m.late_records,
+          early_records = c.early_records + m.early_records, moved_at = clock_timestamp()
       from held join move m using (topic, partition)
       where c.projection = $1 and c.version = $2 and c.topic = m.topic and c.partition = m.partition
         and c.next_offset = m.expected_offset
       returning true
     ), created as (
-      insert into projection_checkpoint (projection, version, topic, partition, next_offset, stream_time, late_records)
-      select $1, $2, topic, partition, next_offset, to_timestamp(stream_time_ms / 1000), late_records
+      insert into projection_checkpoint
+        (projection, version, topic, partition, next_offset, stream_time, late_records, early_records)
+      select $1, $2, topic, partition, next_offset, to_timestamp(stream_time_ms / 1000), late_records, early_records
       from move where expected_offset is null
       order by topic, partition
       on conflict do nothing
@@ -79,6 +82,7 @@ export const moveCheckpoints = async (
     tasks.map((task) => task.partition),
     tasks.map((task) => task.expectedCommits ?? null),
     tasks.map((task) => task.streamTimeMs),
+    moves.map((move) => move.earlyRecords),
   ]);
   if (moved?.status === 'retired' || moved?.status === 'dropping')
     throw new BuildReplaced(`Build ${projection.version} of ${projection.name} is not live any more`);

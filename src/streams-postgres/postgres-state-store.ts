@@ -4,6 +4,7 @@ import {
   BuildReplaced,
   type CommitOutcome,
   type DerivedEvent,
+  type HandledIds,
   type ProjectionId,
   type StateStore,
 } from '../streams/ports.ts';
@@ -21,7 +22,7 @@ import { moveCheckpoints } from './move-checkpoints.ts';
 import { createProjectionScopes, type ProjectionScopes } from './projection-scopes.ts';
 import { asRefusedData } from './refused-data.ts';
 import { createRowStatements, type RowStatementsOf } from './row-table.ts';
-import { type Segment, storeHandled } from './store-handled.ts';
+import { type Segment, storeHandled, storeMissed } from './store-handled.ts';
 import { tellChanges } from './tell-changes.ts';
 import { writeStates } from './write-states.ts';
 
@@ -49,7 +50,11 @@ export const createPostgresStateStore = (options: PostgresStateStoreOptions): St
   const hopingForNewFacts = createHope();
 
   return {
-    loadPlaces: (projection, places) => loadPlaces(database, projection, places),
+    loadPlaces: async (projection, places) => {
+      // Whoever adds partitions fences all that run: they come here before they go on.
+      await scopes.lookForGrowth();
+      return loadPlaces(database, projection, places);
+    },
     loadHandled: (projection, requests) => loadHandled(database, scopes, projection, requests),
     loadStates: (projection, requests) => loadStates(database, rowStatementsOf, projection, requests),
     findDue: (projection, request) => findDue(database, projection, request),
@@ -76,6 +81,7 @@ class Fenced extends Error {}
 
 interface NumberedBatch extends BatchCommit {
   readonly segments: readonly Segment[];
+  readonly missedSegments: readonly Segment[];
   readonly toldFacts: readonly ToldFact[];
 }
 
@@ -84,9 +90,10 @@ const numberBatch = async (
   scopes: ProjectionScopes,
   kinds: FactKinds,
 ): Promise<NumberedBatch> => {
-  const { projection, handled, facts } = batch;
-  const [scopeOf, kindOf] = await Promise.all([
+  const { projection, handled, missed, facts } = batch;
+  const [scopeOf, missedScopeOf, kindOf] = await Promise.all([
     scopes.of(projection, handled),
+    missed.length === 0 ? [] : scopes.of(projection, missed),
     kinds.of(
       projection,
       facts.map(({ fact }) => fact),
@@ -94,14 +101,14 @@ const numberBatch = async (
   ]);
   return {
     ...batch,
-    segments: handled.map(({ bucketStartMs, ids }, index) => ({
-      scope: scopeOf[index] ?? 0,
-      bucketStartMs,
-      ids,
-    })),
+    segments: segmentsOf(handled, scopeOf),
+    missedSegments: segmentsOf(missed, missedScopeOf),
     toldFacts: facts.map((effect, index) => ({ ...effect, kind: kindOf[index] ?? 0 })),
   };
 };
+
+const segmentsOf = (handled: readonly HandledIds[], scopeOf: readonly number[]): readonly Segment[] =>
+  handled.map(({ bucketStartMs, ids }, index) => ({ scope: scopeOf[index] ?? 0, bucketStartMs, ids }));
 
 /** Batches of a projection that look at every fact after one has come a second time. */
 const waryBatches = 20;
@@ -141,6 +148,7 @@ const commitBatch = async (
   if (!(await moveCheckpoints(tx, batch))) throw new Fenced();
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
   await storeHandled(tx, batch.segments);
+  await storeMissed(tx, batch.missedSegments);
   const newFacts = await markFacts(tx, batch.toldFacts, { areNew: sinks.factsAreNew });
   const deltas = foldCounters(batch.deltas, newFacts);
   for (const delta of deltas) await sinks.addToTable(tx, delta);

@@ -1,4 +1,5 @@
-import type { OutsideCall } from './graph.ts';
+import type { Origin, OutsideCall } from './graph.ts';
+import { bucketOf, HandledByBatch } from './lane-memory.ts';
 import type { DerivedEvent, Fact, FactEffect, StateChange } from './ports.ts';
 import { type Place, placeText } from './record.ts';
 import type { CounterRow, CounterTable, StateDefinition, TableDelta } from './tables.ts';
@@ -28,6 +29,18 @@ interface ToldFact {
 export const factText = ({ aggregateType, aggregateId, action }: Fact): string =>
   JSON.stringify([aggregateType, aggregateId, action]);
 
+/** A record, and where it was read. */
+interface Where {
+  readonly place: Place;
+  readonly origin: Origin;
+}
+
+export interface MissedIds {
+  readonly place: Place;
+  readonly bucketStartMs: number;
+  readonly ids: ReadonlySet<string>;
+}
+
 /** What a batch does, folded in memory: each row, state and fact once, however many records touch it. */
 export class BatchRun implements StateView {
   readonly #base: StateView;
@@ -40,6 +53,8 @@ export class BatchRun implements StateView {
   readonly calls = new Map<OutsideCall, unknown[]>();
   readonly looks: (() => void)[] = [];
   readonly lateByPlace = new Map<string, number>();
+  readonly earlyByPlace = new Map<string, number>();
+  #missed: HandledByBatch | undefined;
   /** Facts that an earlier record of this batch told. */
   repeatedFacts = 0;
 
@@ -112,9 +127,23 @@ export class BatchRun implements StateView {
     this.#states.set(change.state.name, changes.set(change.key, change));
   }
 
-  noteLate(place: Place): void {
-    const id = placeText(place);
-    this.lateByPlace.set(id, (this.lateByPlace.get(id) ?? 0) + 1);
+  noteLate(at: Where): void {
+    addTo(this.lateByPlace, placeText(at.place), 1);
+    this.noteMissed(at);
+  }
+
+  /** An event is in no window of a step, now or later, although it counts as handled. */
+  noteMissed({ place, origin: { id, timeMs, recordedMs } }: Where): void {
+    this.#missed ??= new HandledByBatch();
+    this.#missed.open(place, bucketOf(recordedMs ?? timeMs)).add(id);
+  }
+
+  get missed(): readonly MissedIds[] {
+    return [...(this.#missed?.entries() ?? [])];
+  }
+
+  noteEarly(place: Place): void {
+    addTo(this.earlyByPlace, placeText(place), 1);
   }
 
   call(outside: OutsideCall, value: unknown): void {
@@ -160,12 +189,20 @@ export class BatchRun implements StateView {
     for (const event of one.#derived.values()) this.#derived.set(event.id, event);
     for (const [outside, values] of one.calls) for (const value of values) this.call(outside, value);
     this.looks.push(...one.looks);
-    for (const [place, count] of one.lateByPlace) {
-      this.lateByPlace.set(place, (this.lateByPlace.get(place) ?? 0) + count);
+    for (const { place, bucketStartMs, ids } of one.missed) {
+      this.#missed ??= new HandledByBatch();
+      const own = this.#missed.open(place, bucketStartMs);
+      for (const id of ids) own.add(id);
     }
+    for (const [place, count] of one.lateByPlace) addTo(this.lateByPlace, place, count);
+    for (const [place, count] of one.earlyByPlace) addTo(this.earlyByPlace, place, count);
     this.repeatedFacts += one.repeatedFacts;
   }
 }
+
+const addTo = (counts: Map<string, number>, place: string, count: number): void => {
+  counts.set(place, (counts.get(place) ?? 0) + count);
+};
 
 const rowOf = ({ key, windowStartMs }: CounterRow): { key: string; windowStartMs?: number } =>
   windowStartMs === undefined ? { key } : { key, windowStartMs };

@@ -1,5 +1,6 @@
 import { aside } from './aside.ts';
 import { BatchRun } from './batch-run.ts';
+import { type SourceTime, sourceTime } from './event-time.ts';
 import { backoffOf } from './failure-policy.ts';
 import { compileNode, type Step } from './graph.ts';
 import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
@@ -198,7 +199,7 @@ class Batch implements ComputedBatch {
   constructor(inputs: readonly PlaceInput[], memory: LaneMemory, options: ComputeOptions) {
     this.inputs = inputs;
     this.run = new BatchRun(memory);
-    this.attempts = attemptTasks(inputs, this.run);
+    this.attempts = attemptTasks(inputs, { run: this.run, timeOf: timesOf(options.topology) });
     this.#memory = memory;
     this.#options = options;
   }
@@ -317,6 +318,11 @@ class Batch implements ComputedBatch {
     return this.#stretch;
   }
 }
+
+const timesOf = ({ sources }: Topology) => {
+  const byTopic = new Map(sources.map(({ topic, time }) => [topic, time]));
+  return (topic: string): SourceTime => byTopic.get(topic) ?? sourceTime(topic);
+};
 
 /** What is known to be handled in a place and a stretch of time: before this batch, and by it. */
 interface Stretch {

@@ -73,11 +73,13 @@ const countNode = <V>(counting: Counting<V>): Omit<TopologyNode, 'children'> => 
     compile: () =>
       windows
         ? (key, value, at) => {
+            // Counted when it came.
+            if (at.origin.isEarly) return at.run.noteMissed(at);
             // These rows are never handed on as final: how far other topics are makes no record late.
             const starts = windowStarts(windows, at.origin.timeMs).filter(
               (startMs) => closesAtMs(windows, { endMs: startMs + windows.sizeMs }) > at.placeTimeMs,
             );
-            if (starts.length === 0) at.run.noteLate(at.place);
+            if (starts.length === 0) at.run.noteLate(at);
             for (const windowStartMs of starts)
               add({ key: keyOf(key, table), windowStartMs }, value as V, at);
           }

@@ -1,3 +1,4 @@
+import { durationText } from './duration-text.ts';
 import type { TopologyNode } from './graph.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
 import type { Windows } from './windows.ts';
@@ -93,15 +94,9 @@ const windowsText = (windows: Windows): string =>
     ? `sessions with gaps of ${durationText(windows.gapMs)}, grace ${durationText(windows.graceMs)}`
     : `windows of ${durationText(windows.sizeMs)} every ${durationText(windows.advanceMs)}, grace ${durationText(windows.graceMs)}`;
 
-const durationText = (timeMs: number): string => {
-  if (timeMs % 3_600_000 === 0 && timeMs > 0) return `${timeMs / 3_600_000} h`;
-  if (timeMs % 60_000 === 0 && timeMs > 0) return `${timeMs / 60_000} min`;
-  return timeMs % 1000 === 0 ? `${timeMs / 1000} s` : `${timeMs} ms`;
-};
-
 /** What counting a record of some kind is called. */
 export interface CountedAction {
-  /** Labels of the filters on the way, from the source on. */
+  /** The names that were given to the filters on the way, from the source on. */
   readonly filters: readonly string[];
   readonly action: string;
 }
@@ -109,7 +104,7 @@ export interface CountedAction {
 /** The actions of counts that every event has for itself; those of facts are stored with the fact. */
 export const countedActions = (topology: Topology): readonly CountedAction[] => {
   const walk = (node: TopologyNode, filters: readonly string[]): readonly CountedAction[] => {
-    const passed = node.kind === 'filter' ? [...filters, node.label.replace(/^filter /, '')] : filters;
+    const passed = node.kind === 'filter' && node.name !== undefined ? [...filters, node.name] : filters;
     const own =
       node.counts?.action && !node.counts.isFact ? [{ filters: passed, action: node.counts.action }] : [];
     return [...own, ...node.children.flatMap((child) => walk(child, passed))];

@@ -9,6 +9,10 @@ import type { Windows } from './windows.ts';
 export interface Origin {
   readonly id: string;
   readonly timeMs: number;
+  /** Set where the time lies too far in the future to be believed: it is in no window, and moves no clock. */
+  readonly isEarly?: true;
+  /** The time that the event itself tells, under which it counts as handled; where it is another one. */
+  readonly recordedMs?: number;
 }
 
 /** Where a step stands: the batch it adds to, and the record that led here. One per batch, moved from record to record. */
@@ -41,6 +45,8 @@ export interface TopologyNode {
   readonly kind: NodeKind;
   /** For descriptions and pictures. */
   readonly label: string;
+  /** The name that was given to a stateless step; never that of a function. */
+  readonly name?: string;
   readonly children: TopologyNode[];
   readonly state?: StateDefinition;
   readonly counts?: {
@@ -55,6 +61,10 @@ export interface TopologyNode {
   readonly destination?: string;
   /** Set on steps that derive events: their name, as it is part of the events' ids. */
   readonly derives?: string;
+  /** What the keys of its records are, where it brings them in and that is known. */
+  readonly keyedBy?: string;
+  /** Set on steps where two sides meet by key: the steps whose states it looks into, besides what comes in. */
+  readonly meets?: readonly TopologyNode[];
   /** Called with what follows; the result is called once per record. */
   compile(next: Step): Step;
   /** For steps that have something to do when a state of theirs is due. */
@@ -81,6 +91,8 @@ export interface DueHandler {
     readonly value: unknown;
     readonly untilMs: number;
     readonly handOn: (result: FinalResult) => void;
+    /** For what ends without a result: from then on it is over, though the wall clock may have said so. */
+    readonly pass: (timeMs: number) => void;
   }): { readonly value: unknown; readonly dueAtMs?: number } | undefined;
   /** The state with what was final by then, to be handed on at a later time. */
   postpone(options: { readonly value: unknown; readonly untilMs: number; readonly toMs: number }): {
@@ -107,6 +119,9 @@ export type NodeKind =
   | 'window'
   | 'table'
   | 'join'
+  | 'table-view'
+  | 'join-side'
+  | 'stream-join'
   | 'to'
   | 'call';
 

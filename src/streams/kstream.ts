@@ -1,12 +1,16 @@
 import type { OperatorFunction } from 'rxjs';
 import type { StreamRecord } from './graph.ts';
+import type { StreamJoinOptions } from './joins/stream-join.ts';
 import type { Fact } from './ports.ts';
+import type { StepOptions } from './step-name.ts';
 import type { CounterTable, RowTable } from './tables.ts';
 import type { FixedWindows, Windows } from './windows.ts';
 
 /** Says which topic a stream comes from and what its records are. */
 export interface StreamOf<V> {
   readonly topic: string;
+  /** What its keys are, "orderId" for example: sides of a join that say so must say the same. */
+  readonly key?: string;
   /** Never set: it only carries the type. */
   readonly value?: V;
 }
@@ -24,17 +28,17 @@ export interface DeriveOptions {
 
 /** A stream of records, each with a key. Functions given to it are pure: a batch may run through them more than once. */
 export interface KStream<V> {
-  filter<Narrowed extends V>(keep: (value: V) => value is Narrowed): KStream<Narrowed>;
-  filter(keep: (value: V) => boolean): KStream<V>;
-  map<R>(change: (value: V) => R): KStream<R>;
-  flatMap<R>(change: (value: V) => readonly R[]): KStream<R>;
+  filter<Narrowed extends V>(keep: (value: V) => value is Narrowed, options?: StepOptions): KStream<Narrowed>;
+  filter(keep: (value: V) => boolean, options?: StepOptions): KStream<V>;
+  map<R>(change: (value: V) => R, options?: StepOptions): KStream<R>;
+  flatMap<R>(change: (value: V) => readonly R[], options?: StepOptions): KStream<R>;
   /** Each record goes to the first branch that takes it, or to none. */
   branch<Name extends string>(
     branches: Readonly<Record<Name, (value: V) => boolean>>,
   ): Readonly<Record<Name, KStream<V>>>;
   merge(other: KStream<V>): KStream<V>;
   /** Looks at values without changing anything, once per record, after its batch is committed. */
-  peek(look: (value: V) => void): KStream<V>;
+  peek(look: (value: V) => void, options?: StepOptions): KStream<V>;
   /**
    * Any RxJS operators. They see the records of one batch and partition, and then the end of the stream. Records that
    * come out keep the key (and, where they stand for one that went in, the id) that they had.
@@ -65,14 +69,36 @@ export interface KStream<V> {
   inOrder(name: string, options: { version: (value: V) => number; heldMax?: number }): KStream<V>;
   groupByKey(): KGroupedStream<V>;
   /** By another key, for counts: adding commutes, so they need not be where that key lives. */
-  groupBy(key: (value: V) => string): KCountableStream<V>;
+  groupBy(key: (value: V) => string, options?: StepOptions): KCountableStream<V>;
   /** By another key, for everything: the records go to that key's partition, through the outbox and a topic. */
   groupBy(key: (value: V) => string, options: { through: string }): KGroupedStream<V>;
+  /**
+   * By another key, as a stream: the records go to that key's partition, through the outbox and a topic. `keyedBy` says
+   * what the new key is, for joins to compare.
+   */
+  selectKey(key: (value: V) => string, options: { through: string; keyedBy?: string }): KStream<V>;
   /** The latest value of each key; null takes the key's row away. */
   toTable(name: string): KTable<NonNullable<V>, V>;
   /** With the table's row of the same key; records without one are left out. */
   join<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T) => R): KStream<R>;
+  /**
+   * With every record of the other stream that has the same key and lies in the window; a pair happened when the later of
+   * the two did. Its id follows from both, however they come.
+   */
+  join<O, R>(other: KStream<O>, combine: (value: V, other: O) => R, options: StreamJoinOptions): KStream<R>;
   leftJoin<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T | undefined) => R): KStream<R>;
+  /** As `join`; a record that meets nobody comes alone, once, when its window and the grace are over, with that time. */
+  leftJoin<O, R>(
+    other: KStream<O>,
+    combine: (value: V, other: O | undefined) => R,
+    options: StreamJoinOptions,
+  ): KStream<R>;
+  /** As `leftJoin`, for the records of both sides. */
+  outerJoin<O, R>(
+    other: KStream<O>,
+    combine: (value: V | undefined, other: O | undefined) => R,
+    options: StreamJoinOptions,
+  ): KStream<R>;
   /**
    * Derives an event per record, with an id that follows from the record's: it is appended to the outbox in the transaction of
    * the batch. Two steps with one destination need names.
@@ -156,6 +182,26 @@ export interface KWindowedStream<V> extends KWindowedCounts<V> {
 /** The latest state of each key. */
 export interface KTable<S, Change = S> {
   readonly name: string;
+  /** The rows that are kept; a row that is not any more is gone, as a change to null. Nothing is stored a second time. */
+  filter(keep: (row: S) => boolean, options?: { readonly name?: string }): KTable<S, S | null>;
+  /** The same keys with other rows. */
+  mapValues<R>(change: (row: S) => R, options?: { readonly name?: string }): KTable<R, R | null>;
+  /** A table of what both sides have under one key, kept under a name of its own; a side that goes takes the row with it. */
+  join<O, R>(
+    other: KTable<O, unknown>,
+    combine: (row: S, other: O) => R,
+    options: { readonly name: string },
+  ): KTable<R, R | null>;
+  leftJoin<O, R>(
+    other: KTable<O, unknown>,
+    combine: (row: S, other: O | undefined) => R,
+    options: { readonly name: string },
+  ): KTable<R, R | null>;
+  outerJoin<O, R>(
+    other: KTable<O, unknown>,
+    combine: (row: S | undefined, other: O | undefined) => R,
+    options: { readonly name: string },
+  ): KTable<R, R | null>;
   /** The table's changes as they happen; null, where there is one, says that a row is gone. */
   toStream(): KStream<Change>;
 }

@@ -8,13 +8,14 @@ import {
   type PlaceInput,
   TroubleLoading,
 } from './compute-batch.ts';
-import { halve } from './halve.ts';
+import { hasBeenOvertaken } from './has-been-overtaken.ts';
 import { LaneMemory } from './lane-memory.ts';
 import { LanePlaces } from './lane-places.ts';
 import type { OwnedPlace, OwnedTask } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
+  type PendingSince,
   type ProjectionId,
   type RecordSource,
   RefusedData,
@@ -23,9 +24,10 @@ import {
   type StreamsObserver,
 } from './ports.ts';
 import type { DecodedBatch, Place } from './record.ts';
+import { Refusal, tickOf } from './refusal.ts';
 import { shieldedObserver } from './shielded-observer.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
-import { closedMax } from './window-closer.ts';
+import { WallClockHorizon } from './wall-clock-horizon.ts';
 
 export interface LaneSettings {
   /** Pause before a server that did not answer is asked again. */
@@ -41,6 +43,8 @@ export interface LaneOptions {
   readonly observer: StreamsObserver;
   readonly settings: LaneSettings;
   readonly clock: () => number;
+  /** What is still on its way to the topics; nothing ever is, where this is missing. */
+  readonly pendingSince?: PendingSince;
   readonly pause: (timeMs: number) => Promise<void>;
   /** Reads a place from there on, after a pause if there is one; answers with the number of that reading. */
   readonly seek: RecordSource['seek'];
@@ -56,8 +60,13 @@ export interface Round {
   generation: number;
 }
 
-/** Places, each with the reading that has come to its end. */
-export type QuietPlaces = ReadonlyMap<OwnedPlace, number>;
+/** Where nothing is left to read now. */
+export interface QuietPlaces {
+  /** Each with the reading that has come to its end. */
+  readonly places: ReadonlyMap<OwnedPlace, number>;
+  /** Nothing older than that was on its way to the topics before they were read to their end. */
+  readonly untilMs: number;
+}
 
 export interface AppliedOffset extends Place {
   readonly offset: number;
@@ -73,6 +82,8 @@ export class Lane {
   readonly #compute: Compute;
   readonly #closesWindows: boolean;
   readonly #places: LanePlaces;
+  readonly #refusal: Refusal;
+  readonly #horizon: WallClockHorizon;
   #memory: LaneMemory;
   /** Grows when what is at hand turns out not to be what is stored: what was computed before is computed again. */
   #generation = 0;
@@ -87,6 +98,8 @@ export class Lane {
     this.#projection = { name: topology.name, version: topology.version };
     this.#memory = new LaneMemory(settings);
     this.#places = new LanePlaces({ seek: options.seek, retryDelayMs: settings.retryDelayMs, log });
+    const { pendingSince, clock } = options;
+    this.#horizon = new WallClockHorizon({ pendingSince, clock, log });
     const nodes = nodesOfTopology(topology);
     this.#closesWindows = nodes.some(({ onDue }) => onDue);
     this.#compute = createCompute({
@@ -100,6 +113,15 @@ export class Lane {
           { err: error, ...window },
           'The result of a window could not be handed on; it is kept and tried again',
         ),
+    });
+    this.#refusal = new Refusal({
+      closesWindows: this.#closesWindows,
+      settle: (inputs, condemned) => this.#settleInputs(inputs, undefined, condemned),
+      compute: (inputs) => this.#computeNow(inputs),
+      commit: (computed) => this.#commit(computed),
+      reload: () => this.#reload(),
+      isCurrent: (input) => this.#places.isCurrent(input),
+      hasDue: async (task, untilMs) => (await this.#firstDue(task, untilMs)) !== undefined,
     });
   }
 
@@ -127,35 +149,44 @@ export class Lane {
   }
 
   /** Places where nothing is left to read now; to be asked before anything else is read. */
-  quietPlaces(isCaughtUp: (place: Place) => boolean): QuietPlaces {
-    const quiet = this.#places.all.filter(({ place }) => isCaughtUp(place));
-    return new Map(quiet.map((owned) => [owned, owned.reading]));
+  quietPlaces(isCaughtUp: RecordSource['isCaughtUp']): QuietPlaces {
+    const { untilMs, knownSinceMs } = this.#horizon.current;
+    const quiet = this.#places.all.filter(({ place }) => isCaughtUp(place, knownSinceMs));
+    return { places: new Map(quiet.map((owned) => [owned, owned.reading])), untilMs };
   }
 
-  /** Gives windows the chance to close by the wall clock, in tasks where nothing was left to read. */
+  /** Gives windows the chance to close by the wall clock, in tasks where nothing was left to read or on its way there. */
   async tick(quiet: QuietPlaces): Promise<Round | undefined> {
     if (!this.#closesWindows) return undefined;
-    const wallClockMs = this.#options.clock();
+    const nowMs = this.#options.clock();
+    const wallClockMs = Math.min(nowMs, quiet.untilMs);
     const inputs: PlaceInput[] = [];
+    let isWaitedFor = false;
     for (const [task, places] of this.#places.tasks) {
       const owned = places.find(({ tail }) => tail.offset !== undefined);
-      if (!owned || !places.every((place) => quiet.get(place) === place.reading)) continue;
-      if (await this.#hasDue(task, wallClockMs)) inputs.push(tickOf(owned, wallClockMs));
+      if (!owned || !places.every((place) => quiet.places.get(place) === place.reading)) continue;
+      const dueAtMs = await this.#firstDue(task, nowMs);
+      if (dueAtMs === undefined) continue;
+      if (dueAtMs <= wallClockMs) inputs.push(tickOf(owned, wallClockMs));
+      else isWaitedFor = true;
     }
+    // What the answer takes for sent may not have been read yet: it counts for what is found quiet after it.
+    if (isWaitedFor) await this.#horizon.look();
     const current = inputs.filter((input) => this.#places.isCurrent(input));
     // Others have to be computed again first: the next look is soon enough.
     if (current.length === 0 || !this.#othersAreComputed) return undefined;
     return this.#round(current.map(({ owned }) => tickOf(owned, wallClockMs)));
   }
 
-  async #hasDue({ partition }: OwnedTask, untilMs: number): Promise<boolean> {
+  /** When the first window of a task was due, if it was by then. */
+  async #firstDue({ partition }: OwnedTask, untilMs: number): Promise<number | undefined> {
     try {
       const due = await this.#options.store.findDue(this.#projection, { partition, untilMs, statesMax: 1 });
-      return due.length > 0;
+      return due[0]?.dueAtMs;
     } catch (error) {
       // Whatever is wrong with the store is told by the batches that need it.
       this.#options.log.debug({ err: error }, 'Windows that are due could not be looked for');
-      return false;
+      return undefined;
     }
   }
 
@@ -273,67 +304,15 @@ export class Lane {
     } catch (error) {
       if (!(error instanceof RefusedData)) throw error;
       await this.#reload();
-      return this.#settleByHalves(inputs, error);
+      return this.#refusal.settle(inputs, error);
     }
-  }
-
-  /** The database refused something in these inputs: halved until the record that it is about stands alone. */
-  async #settleByHalves(
-    inputs: readonly PlaceInput[],
-    refused: RefusedData,
-  ): Promise<readonly AppliedOffset[]> {
-    if (this.#closesWindows && inputs.some(closesSome)) return this.#settleWithoutWindows(inputs);
-    const halves = halve(inputs);
-    if (halves) {
-      const [first, second] = halves;
-      const applied = await this.#settleInputs(first);
-      return [...applied, ...(await this.#settleInputs(second))];
-    }
-    const [record] = inputs.flatMap(({ records }) => records);
-    if (!record) throw new Error('The database refuses a batch without records', { cause: refused });
-    return this.#settleInputs(inputs, undefined, new Map([[record, refused]]));
-  }
-
-  /** It may be the result of a window that is refused, and then no record is to blame: those go first, without any window. */
-  async #settleWithoutWindows(inputs: readonly PlaceInput[]): Promise<readonly AppliedOffset[]> {
-    const applied = await this.#settleInputs(
-      inputs
-        .filter(({ records, wallClockMs }) => records.length > 0 || wallClockMs === undefined)
-        .map((input) => ({ ...input, closing: { statesMax: 0 } })),
-    );
-    const tasks = new Map(inputs.map(({ owned, wallClockMs }) => [owned.task, { owned, wallClockMs }]));
-    for (const { owned, wallClockMs } of tasks.values()) await this.#closeWindows(owned, wallClockMs);
-    return applied;
-  }
-
-  /** Fewer and fewer windows at once, until the one that is refused stands alone: it is kept, and tried again later. */
-  async #closeWindows(owned: OwnedPlace, wallClockMs = Number.NEGATIVE_INFINITY): Promise<void> {
-    const { task } = owned;
-    for (let statesMax = closedMax; ; ) {
-      const tick = tickOf(owned, Math.max(wallClockMs, task.tail.streamTimeMs));
-      if (!this.#places.isCurrent(tick) || !(await this.#hasDue(task, tick.wallClockMs))) return;
-      const computed = await this.#computeNow([{ ...tick, closing: { statesMax } }]);
-      try {
-        await this.#commit(computed);
-        statesMax = Math.min(closedMax, statesMax * 2);
-      } catch (error) {
-        if (!(error instanceof RefusedData)) throw error;
-        await this.#reload();
-        if (computed.closed > 1) statesMax = Math.ceil(computed.closed / 2);
-        else await this.#postponeWindow(owned, tick.wallClockMs, error);
-      }
-    }
-  }
-
-  async #postponeWindow(owned: OwnedPlace, wallClockMs: number, refused: RefusedData): Promise<void> {
-    const closing = { statesMax: 1, refused };
-    await this.#commit(await this.#computeNow([{ ...tickOf(owned, wallClockMs), closing }]));
   }
 
   async #commit(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
     const { store, deadLetters, observer, log, clock } = this.#options;
     const { run, letters, newestMs } = computed;
     if (letters.length > 0) {
+      if (await hasBeenOvertaken(store, this.#projection, computed)) return this.#fenced(computed);
       // The dead letter is safe before the checkpoint passes the record: a crash here repeats it, nothing is dropped.
       await deadLetters.send(this.#projection, letters);
       observer.deadLettered(this.#projection, letters);
@@ -356,7 +335,8 @@ export class Lane {
       places: computed.inputs.map(({ owned, records }) => ({ ...owned.place, records: records.length })),
       duplicates: computed.duplicates,
       knownFacts: outcome.knownFacts + run.repeatedFacts,
-      late: [...run.lateByPlace.values()].reduce((sum, count) => sum + count, 0),
+      late: sumOf(run.lateByPlace),
+      early: sumOf(run.earlyByPlace),
       delayMs: newestMs === undefined ? undefined : Math.max(0, clock() - newestMs),
       commitMs: clock() - startedMs,
     });
@@ -425,13 +405,8 @@ class Overtaken extends Error {
   override readonly name = 'Overtaken';
 }
 
-/** No records: only what the wall clock closes. */
-const tickOf = (owned: OwnedPlace, wallClockMs: number): PlaceInput & { readonly wallClockMs: number } => {
-  const { offset = 0 } = owned.tail;
-  return { owned, epoch: owned.epoch, fromOffset: offset, records: [], nextOffset: offset, wallClockMs };
-};
-
-const closesSome = ({ closing }: PlaceInput): boolean => closing?.statesMax !== 0;
+const sumOf = (counts: ReadonlyMap<string, number>): number =>
+  [...counts.values()].reduce((sum, count) => sum + count, 0);
 
 const withResolvers = (): PromiseWithResolvers<void> => Promise.withResolvers<void>();
 

@@ -34,8 +34,8 @@ export interface RecordSource {
    * number of the new reading: batches that were taken before have a lower one.
    */
   seek(place: Place, offset: number, options?: { readonly afterMs: number }): number;
-  /** Whether everything that the broker is known to have of the place has been taken. */
-  isCaughtUp(place: Place): boolean;
+  /** Whether everything has been taken that the broker had of the place when it was asked last, after that time. */
+  isCaughtUp(place: Place, askedAfterMs: number): boolean;
   /** For lag tools only: the checkpoints are the truth. Never throws, never waited for. */
   reportApplied(offsets: readonly (Place & { readonly offset: number })[]): void;
   stop(): Promise<void>;
@@ -47,6 +47,12 @@ export interface SourceHandlers {
   onAssigned(places: readonly (Place & { readonly reading: number })[]): Promise<readonly StartOffset[]>;
   onRevoked(): void;
 }
+
+/**
+ * The time of the oldest event that is written down and not in its topic yet; undefined where there is none. Throws when
+ * nobody can tell.
+ */
+export type PendingSince = () => Promise<number | undefined>;
 
 /** Turns bytes into values. Throws only when trying again may help; bad bytes are told as undecodable. */
 export interface RecordDecoder {
@@ -172,6 +178,8 @@ export interface Move extends Place {
   readonly streamTimeMs: number;
   /** Records that came after their window had closed, to be added to those before. */
   readonly lateRecords: number;
+  /** Records whose time lay too far in the future to be believed, to be added to those before. */
+  readonly earlyRecords: number;
 }
 
 /** A commit for a task. */
@@ -196,6 +204,8 @@ export interface BatchCommit {
   readonly tasks: readonly TaskMove[];
   readonly moves: readonly Move[];
   readonly handled: readonly HandledIds[];
+  /** Events that are handled, now or earlier, and in no window of a step: who waits for them is told so. */
+  readonly missed: readonly HandledIds[];
   readonly facts: readonly FactEffect[];
   readonly deltas: readonly TableDelta[];
   readonly states: readonly StateChange[];
@@ -252,6 +262,7 @@ export interface StreamsObserver {
     readonly duplicates: number;
     readonly knownFacts: number;
     readonly late: number;
+    readonly early: number;
     /** From the time of the newest event to now; undefined when no event of the batch was new and could be decoded. */
     readonly delayMs: number | undefined;
     readonly commitMs: number;

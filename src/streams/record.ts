@@ -16,6 +16,14 @@ export interface ReplayMark {
   readonly attempt: number;
 }
 
+/**
+ * Records that are sound, and that this process does not know how to read. They are not undecodable: their place waits at
+ * them, until a process comes that can.
+ */
+export class UnsupportedRecords extends Error {
+  override readonly name = 'UnsupportedRecords';
+}
+
 /** A record as the broker has it: bytes and where they stand. */
 export interface RawRecord {
   readonly offset: number;

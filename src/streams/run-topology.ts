@@ -2,7 +2,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { concatMap, lastValueFrom, Subject, tap } from 'rxjs';
 import { type AppliedOffset, Lane, type LaneSettings } from './lane.ts';
-import type { DeadLetters, RecordDecoder, RecordSource, StateStore, StreamsObserver } from './ports.ts';
+import type {
+  DeadLetters,
+  PendingSince,
+  RecordDecoder,
+  RecordSource,
+  StateStore,
+  StreamsObserver,
+} from './ports.ts';
 import type { DecodedBatch, RawBatch } from './record.ts';
 import type { Topology } from './topology.ts';
 import { createTurn, tickEveryMs } from './turn.ts';
@@ -19,6 +26,8 @@ export interface RunOptions {
   readonly store: StateStore;
   readonly deadLetters: DeadLetters;
   readonly observer: StreamsObserver;
+  /** What is still on its way to the topics: windows are not closed by the wall clock before it. */
+  readonly pendingSince?: PendingSince;
   readonly settings: StreamsSettings;
   readonly log: Logger;
 }
@@ -90,7 +99,10 @@ const startRounds = (options: RunOptions, lane: Lane): Rounds => {
       concatMap(async () => {
         const limits = { recordsMax: settings.pollRecordsMax, waitMs: tickEveryMs };
         const batches = isFinishing ? [] : await source.take(limits);
-        return { batches, quiet: lane.quietPlaces((place) => source.isCaughtUp(place)) };
+        return {
+          batches,
+          quiet: lane.quietPlaces((place, askedAfterMs) => source.isCaughtUp(place, askedAfterMs)),
+        };
       }),
       concatMap(async ({ batches, quiet }) => ({
         batches: await Promise.all(batches.map((batch) => decode(options, batch))),

@@ -1,4 +1,5 @@
 import type { Origin, Step, StepContext, TopologyNode } from './graph.ts';
+import { keyed } from './keyed.ts';
 import type { Aggregation, Windowed } from './kstream.ts';
 import type { RowTable, StateDefinition } from './tables.ts';
 import {
@@ -12,11 +13,6 @@ import {
 } from './windows.ts';
 
 type NodeOf = Omit<TopologyNode, 'children'>;
-
-const keyed = (key: string | null, state: StateDefinition): string => {
-  if (key === null) throw new Error(`A record without a key cannot be part of ${state.name}`);
-  return key;
-};
 
 /** One state per key, folded record by record and handed on each time it changes. */
 export const aggregateNode = <V, S>(
@@ -79,6 +75,7 @@ export const latestOf = (state: unknown): unknown =>
 export const joinNode = (
   table: {
     readonly name: string;
+    readonly node: TopologyNode;
     readonly state: StateDefinition;
     readonly shownOf: (state: unknown) => unknown;
   },
@@ -86,6 +83,7 @@ export const joinNode = (
 ): NodeOf => ({
   kind: 'join',
   label: `${options.keepsUnmatched ? 'left ' : ''}join with ${table.name}`,
+  meets: [table.node],
   compile: (next) => (recordKey, value, at) => {
     const key = keyed(recordKey, table.state);
     const known = at.run.read(table.state, key);
@@ -154,7 +152,17 @@ const takeInOrder = (
     held.shift();
     next++;
   }
-  return { next, held: held.map(({ version, value, id, timeMs }) => ({ version, value, id, timeMs })) };
+  return {
+    next,
+    held: held.map(({ version, value, id, timeMs, isEarly, recordedMs }) => ({
+      version,
+      value,
+      id,
+      timeMs,
+      ...(isEarly && { isEarly }),
+      ...(recordedMs !== undefined && { recordedMs }),
+    })),
+  };
 };
 
 /** Windows of one key as they are stored: those that are still open. */
@@ -180,11 +188,13 @@ export const windowNode = <V, S>(
       const key = keyed(recordKey, state);
       const known = at.run.read(state, key);
       if (!known) return;
+      // Counted when it came.
+      if (at.origin.isEarly) return at.run.noteMissed(at);
       const open = (known.value as WindowState<S> | undefined) ?? [];
       const changed = openFor(open, value as V, key, at);
       if (changed)
         at.run.write({ place: at.place, state, key, value: changed, dueAtMs: dueAt(windows, changed) });
-      else at.run.noteLate(at.place);
+      else at.run.noteLate(at);
     },
     onDue: {
       close: ({ key, value, untilMs, handOn }) => {

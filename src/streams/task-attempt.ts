@@ -1,21 +1,24 @@
 import type { BatchRun } from './batch-run.ts';
 import type { AnyRecord, PlaceInput } from './compute-batch.ts';
+import { originOf, type SourceTime, turnTimeOf } from './event-time.ts';
 import type { StepContext } from './graph.ts';
 import { PipedRecords } from './piped-records.ts';
 import type { OwnedTask, Tail, TaskTail } from './place-tail.ts';
 import type { ParkedKey } from './ports.ts';
-import { type DecodedRecord, isUndecodable } from './record.ts';
+import type { DecodedRecord } from './record.ts';
 
 /** One place's way through a batch. */
 export class PlaceAttempt {
   readonly input: PlaceInput;
+  readonly time: SourceTime;
   readonly at: StepContext;
   readonly before: Tail;
   parked: ReadonlyMap<string, ParkedKey>;
   newestMs = Number.NEGATIVE_INFINITY;
 
-  constructor(input: PlaceInput, task: StepContext['task'], run: BatchRun) {
+  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf }: AttemptOptions) {
     this.input = input;
+    this.time = timeOf(input.owned.place.topic);
     this.before = input.owned.tail;
     this.parked = this.before.parked;
     this.at = {
@@ -31,8 +34,13 @@ export class PlaceAttempt {
 
   moveTo(record: DecodedRecord): void {
     const { at } = this;
-    const { timeMs } = record;
-    at.origin = record;
+    const origin = originOf(this.time, record);
+    const { timeMs } = origin;
+    at.origin = origin;
+    if (origin.isEarly) {
+      at.run.noteEarly(at.place);
+      return;
+    }
     if (timeMs > this.newestMs) this.newestMs = timeMs;
     if (timeMs > at.placeTimeMs) at.placeTimeMs = timeMs;
     if (timeMs > at.task.streamTimeMs) at.task.streamTimeMs = timeMs;
@@ -62,11 +70,11 @@ export class TaskAttempt {
   /** States that were due and have been seen to. */
   closed = 0;
 
-  constructor(task: OwnedTask, inputs: readonly PlaceInput[], run: BatchRun) {
+  constructor(task: OwnedTask, inputs: readonly PlaceInput[], options: AttemptOptions) {
     this.task = task;
     this.before = task.tail;
     this.time = { streamTimeMs: this.before.streamTimeMs };
-    this.places = inputs.map((input) => new PlaceAttempt(input, this.time, run));
+    this.places = inputs.map((input) => new PlaceAttempt(input, this.time, options));
   }
 
   get after(): TaskTail {
@@ -81,7 +89,7 @@ export class TaskAttempt {
     }
     const left = this.places.map((attempt) => ({ attempt, index: 0 }));
     for (;;) {
-      const heads = left.map(({ attempt, index }) => timeOf(attempt.input.records[index]));
+      const heads = left.map(({ attempt, index }) => turnOf(attempt, index));
       const earliestMs = Math.min(...heads);
       if (earliestMs === Number.POSITIVE_INFINITY) return;
       const chosen = heads.indexOf(earliestMs);
@@ -90,17 +98,28 @@ export class TaskAttempt {
       if (!place) return;
       const { records } = place.attempt.input;
       const from = place.index;
-      while (place.index < records.length && timeOf(records[place.index]) <= untilMs) place.index++;
+      while (place.index < records.length && turnOf(place.attempt, place.index) <= untilMs) place.index++;
       yield { attempt: place.attempt, records: records.slice(from, place.index) };
     }
   }
 }
 
-/** What has no time of its own waits for nothing; what is not there comes last. */
-const timeOf = (record: AnyRecord | undefined): number => {
-  if (!record) return Number.POSITIVE_INFINITY;
-  return isUndecodable(record) ? Number.NEGATIVE_INFINITY : record.timeMs;
+/** What is not there comes last. */
+const turnOf = ({ input, time }: PlaceAttempt, index: number): number => {
+  const record = input.records[index];
+  return record ? turnTimeOf(time, record) : Number.POSITIVE_INFINITY;
 };
 
-export const attemptTasks = (inputs: readonly PlaceInput[], run: BatchRun): readonly TaskAttempt[] =>
-  [...Map.groupBy(inputs, ({ owned }) => owned.task)].map(([task, own]) => new TaskAttempt(task, own, run));
+export interface AttemptOptions {
+  readonly run: BatchRun;
+  /** How the records of a topic tell their time. */
+  readonly timeOf: (topic: string) => SourceTime;
+}
+
+export const attemptTasks = (
+  inputs: readonly PlaceInput[],
+  options: AttemptOptions,
+): readonly TaskAttempt[] =>
+  [...Map.groupBy(inputs, ({ owned }) => owned.task)].map(
+    ([task, own]) => new TaskAttempt(task, own, options),
+  );

@@ -1,7 +1,19 @@
 import { countsAfter, noCounts, windowedCounts } from './count-steps.ts';
 import { type DerivingStep, derive } from './derive.ts';
+import { isSameTime, type SourceTime, type StreamOptions, sourceTime } from './event-time.ts';
 import type { FailurePolicy } from './failure-policy.ts';
-import { follow, nodesOf, type OutsideCall, type RecordOperator, type TopologyNode } from './graph.ts';
+import {
+  follow,
+  nodesOf,
+  type Origin,
+  type OutsideCall,
+  type RecordOperator,
+  type TopologyNode,
+} from './graph.ts';
+import { requireSameKeys } from './joins/co-partitioning.ts';
+import { type JoinKind, type StreamJoinOptions, sideNode, streamJoinNode } from './joins/stream-join.ts';
+import { type JoinedTable, tableJoinNode } from './joins/table-join.ts';
+import { filteredView, mappedView, type RowView, viewNode } from './joins/table-views.ts';
 import type {
   Aggregation,
   KCountableStream,
@@ -22,13 +34,14 @@ import {
   tableNode,
   windowNode,
 } from './stateful-steps.ts';
-
-import type { RowTable, StateDefinition } from './tables.ts';
+import { type StepOptions, stepName } from './step-name.ts';
+import type { RowTable } from './tables.ts';
 import type { Windows } from './windows.ts';
 
 export interface TopologySource {
   readonly topic: string;
   readonly node: TopologyNode;
+  readonly time: SourceTime;
 }
 
 /** What to compute, as data; running it is the runtime's job. */
@@ -41,7 +54,9 @@ export interface Topology {
 }
 
 export interface TopologyBuilder {
-  stream<V>(source: StreamOf<V>): KStream<V>;
+  stream<V>(source: StreamOf<V>, options?: StreamOptions<V>): KStream<V>;
+  /** A topic as a table: the latest value of each key; null takes the key's row away. */
+  table<V>(source: StreamOf<V>, name: string): KTable<NonNullable<V>, V>;
 }
 
 export interface TopologyOptions {
@@ -54,17 +69,34 @@ export interface TopologyOptions {
 
 export const topology = (options: TopologyOptions, define: (builder: TopologyBuilder) => void): Topology => {
   const sources: TopologySource[] = [];
-  const open: OpenSource = (topic) => {
+  const open: OpenSource = ({ topic, key }, time = sourceTime(topic)) => {
     const known = sources.find((source) => source.topic === topic);
+    if (known && !isSameTime(known.time, time))
+      throw new Error(
+        `${topic} is read twice with different times: give stream the same options, or use the stream twice`,
+      );
     if (known) return known.node;
-    const node: TopologyNode = { kind: 'source', label: topic, children: [], compile: (next) => next };
-    sources.push({ topic, node });
+    const keyedBy = key === undefined ? {} : { keyedBy: key };
+    const node: TopologyNode = {
+      kind: 'source',
+      label: topic,
+      ...keyedBy,
+      children: [],
+      compile: (next) => next,
+    };
+    sources.push({ topic, node, time });
     return node;
   };
-  define({ stream: <V>({ topic }: StreamOf<V>) => streamAfter<V>(open(topic), { ...options, open }) });
+  define({
+    stream: <V>(from: StreamOf<V>, time?: StreamOptions<V>) =>
+      streamAfter<V>(open(from, sourceTime(from.topic, time)), { ...options, open }),
+    table: <V>(from: StreamOf<V>, name: string) =>
+      streamAfter<V>(open(from), { ...options, open }).toTable(name),
+  });
   const built = { name: options.name, version: options.version, onFailure: options.onFailure, sources };
   requireNamesOnce(built);
   requireDerivingNamesOnce(built);
+  requireSameKeys(options.name, sources);
   return built;
 };
 
@@ -90,12 +122,18 @@ const requireDerivingNamesOnce = (built: Topology): void => {
   );
 };
 
-type OpenSource = (topic: string) => TopologyNode;
+type OpenSource = (from: StreamOf<unknown>, time?: SourceTime) => TopologyNode;
 type BuildContext = TopologyOptions & { readonly open: OpenSource };
 
-/** Functions are anonymous more often than not; a name says more than none. */
-const labelOf = (kind: string, given: { readonly name: string }): string =>
-  given.name ? `${kind} ${given.name}` : kind;
+/** What a stateless step is called: by the name that was given, or by its kind alone. */
+const calledBy = (
+  kind: string,
+  work: object,
+  options?: StepOptions,
+): Pick<TopologyNode, 'label' | 'name'> => {
+  const name = stepName(work, options);
+  return name === undefined ? { label: kind } : { label: `${kind} ${name}`, name };
+};
 
 /** The node of a stream, for steps that take a second one. */
 const nodeOf = new WeakMap<object, TopologyNode>();
@@ -118,26 +156,34 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
       ),
     );
   };
+  const joinedBy = (kind: JoinKind) => (other: object, combine: never, options?: StreamJoinOptions) => {
+    if (!options) return joined(other as KTable<unknown>, kind === 'left', combine) as never;
+    const join = { ...options, kind, combine, topology: context.name };
+    const left = follow(parent, sideNode('left', options));
+    const node = follow(left, streamJoinNode(join));
+    follow(requireStream(other, options.name), sideNode('right', options)).children.push(node);
+    return streamAfter(node, context) as never;
+  };
 
   const stream: KStream<V> = {
-    filter: (keep: (value: V) => boolean) =>
+    filter: (keep: (value: V) => boolean, options?: StepOptions) =>
       then<V>({
         kind: 'filter',
-        label: labelOf('filter', keep),
+        ...calledBy('filter', keep, options),
         compile: (next) => (key, value, at) => {
           if (keep(value as V)) next(key, value, at);
         },
       }) as never,
-    map: (change) =>
+    map: (change, options) =>
       then({
         kind: 'map',
-        label: labelOf('map', change),
+        ...calledBy('map', change, options),
         compile: (next) => (key, value, at) => next(key, change(value as V), at),
       }),
-    flatMap: (change) =>
+    flatMap: (change, options) =>
       then({
         kind: 'flat-map',
-        label: labelOf('flat map', change),
+        ...calledBy('flat map', change, options),
         compile: (next) => (key, value, at) => {
           for (const part of change(value as V)) next(key, part, at);
         },
@@ -150,10 +196,10 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
       second.children.push(merged);
       return streamAfter(merged, context);
     },
-    peek: (look) =>
+    peek: (look, options) =>
       then({
         kind: 'peek',
-        label: labelOf('peek', look),
+        ...calledBy('peek', look, options),
         compile: (next) => (key, value, at) => {
           at.run.looks.push(() => look(value as V));
           next(key, value, at);
@@ -164,11 +210,15 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
     inOrder: (name, { version, ...limits }) =>
       then(inOrderNode(name, { version: version as (value: unknown) => number, ...limits })),
     groupByKey: () => groupedAfter<V>(parent, context),
-    groupBy: (key: (value: V) => string, options?: { through: string }) =>
-      (options ? repartitioned(parent, context, key, options.through) : regrouped(parent, key)) as never,
+    groupBy: (key: (value: V) => string, { through, ...options }: StepOptions & { through?: string } = {}) =>
+      (through === undefined
+        ? regrouped(parent, key, options)
+        : repartitioned(parent, context, key, through)) as never,
     toTable: (name) => tableAfter(follow(parent, tableNode(name)), context, latestOf),
-    join: (table, combine) => joined(table, false, combine),
-    leftJoin: (table, combine) => joined(table, true, combine as never),
+    selectKey: (key, options) => streamAfter<V>(rekeyed(parent, context, key, options), context),
+    join: joinedBy('inner') as never,
+    leftJoin: joinedBy('left') as never,
+    outerJoin: joinedBy('outer') as never,
     to: (destination, make, { name = destination.name } = {}) => {
       const step = { name, topology: context.name, destination: destination.name };
       follow(parent, toNode(step, make as (value: unknown) => unknown));
@@ -178,6 +228,16 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
   };
   nodeOf.set(stream, parent);
   return stream;
+};
+
+/** Grouping by another key changes nothing about where the records are. */
+const requireStream = (other: object, join: string): TopologyNode => {
+  const node = nodeOf.get(other);
+  if (node) return node;
+  throw new Error(
+    `The other side of ${join} is not a stream of a topology: what is grouped cannot be joined. Join before grouping; ` +
+      'to join by another key, bring the records to it with selectKey(key, { through }) first',
+  );
 };
 
 const branchAfter = <V, Name extends string>(
@@ -204,7 +264,14 @@ const pipeNode = (pipe: Pipe): Omit<TopologyNode, 'children'> => ({
   kind: 'pipe',
   label: pipe.name,
   compile: (next) => (key, value, at) =>
-    at.piped.add(pipe, next, { key, value, id: at.origin.id, timeMs: at.origin.timeMs }, at),
+    at.piped.add(pipe, next, { key, value, ...originAlone(at.origin) }, at),
+});
+
+const originAlone = ({ id, timeMs, isEarly, recordedMs }: Origin): Origin => ({
+  id,
+  timeMs,
+  ...(isEarly && { isEarly }),
+  ...(recordedMs !== undefined && { recordedMs }),
 });
 
 const toNode = (step: DerivingStep, make: (value: unknown) => unknown): Omit<TopologyNode, 'children'> => ({
@@ -224,11 +291,15 @@ const callNode = (outside: OutsideCall): Omit<TopologyNode, 'children'> => ({
   compile: () => (_key, value, at) => at.run.call(outside, value),
 });
 
-const regrouped = <V>(parent: TopologyNode, key: (value: V) => string): KCountableStream<V> =>
+const regrouped = <V>(
+  parent: TopologyNode,
+  key: (value: V) => string,
+  options: StepOptions,
+): KCountableStream<V> =>
   countsAfter<V>(
     follow(parent, {
       kind: 'group',
-      label: labelOf('group by', key),
+      ...calledBy('group by', key, options),
       compile: (next) => (_key, value, at) => next(key(value as V), value, at),
     }),
   );
@@ -246,7 +317,14 @@ const repartitioned = <V>(
   context: BuildContext,
   key: (value: V) => string,
   through: string,
-): KGroupedStream<V> => {
+): KGroupedStream<V> => groupedAfter<V>(rekeyed(parent, context, key, { through }), context);
+
+const rekeyed = <V>(
+  parent: TopologyNode,
+  context: BuildContext,
+  key: (value: V) => string,
+  { through, keyedBy }: { readonly through: string; readonly keyedBy?: string },
+): TopologyNode => {
   const { repartition } = context;
   if (!repartition) throw new Error(`${context.name}: say with repartition where ${through} goes through`);
   const name = `${context.name}/${through}`;
@@ -261,24 +339,19 @@ const repartitioned = <V>(
       derive(step, { key: rekeyed.key, value: rekeyed }, at);
     },
   });
-  const source = context.open(repartition.topic);
-  return groupedAfter<V>(
-    follow(source, {
-      kind: 'group',
-      label: `by ${through}`,
-      compile: (next) => (_key, value, at) => {
-        const rekeyed = repartition.read(value);
-        if (rekeyed.through === name) next(rekeyed.key, rekeyed.value, at);
-      },
-    }),
-    context,
-  );
+  return follow(context.open(repartition), {
+    kind: 'group',
+    label: `by ${through}`,
+    ...(keyedBy !== undefined && { keyedBy }),
+    compile: (next) => (_key, value, at) => {
+      const rekeyed = repartition.read(value);
+      if (rekeyed.through === name) next(rekeyed.key, rekeyed.value, at);
+    },
+  });
 };
 
-const keptBy = new WeakMap<
-  object,
-  { readonly state: StateDefinition; readonly shownOf: (state: unknown) => unknown }
->();
+type KeptTable = JoinedTable;
+const keptBy = new WeakMap<object, KeptTable & { readonly changes: TopologyNode }>();
 
 const tableAfter = <S, Change = S>(
   node: TopologyNode,
@@ -287,11 +360,38 @@ const tableAfter = <S, Change = S>(
 ): KTable<S, Change> => {
   const { state } = node;
   if (!state) throw new Error(`${node.label} keeps no state`);
-  const table: KTable<S, Change> = {
-    name: state.name,
-    toStream: () => streamAfter<Change>(node, context),
+  return viewOf<S, Change>({ node, state, shownOf }, node, context);
+};
+
+/** A table whose rows lie in a state, with the step that its changes come from. */
+const viewOf = <S, Change>(
+  kept: KeptTable,
+  changes: TopologyNode,
+  context: BuildContext,
+): KTable<S, Change> => {
+  const view = <R>(label: string, shown: RowView): KTable<R, R | null> => {
+    const seen = { ...kept, shownOf: (state: unknown) => shown(kept.shownOf(state)) };
+    return viewOf<R, R | null>(seen, follow(changes, viewNode(label, shown)), context);
   };
-  keptBy.set(table, { state, shownOf });
+  const joinedBy =
+    (kind: JoinKind) => (other: object, combine: never, options: { readonly name: string }) => {
+      const right = keptBy.get(other);
+      if (!right) throw new Error(`The other side of ${options.name} is not a table of a topology`);
+      const node = follow(changes, tableJoinNode({ ...options, kind, left: kept, right, combine }));
+      right.changes.children.push(node);
+      return tableAfter(node, context, latestOf) as never;
+    };
+  const table: KTable<S, Change> = {
+    join: joinedBy('inner') as never,
+    leftJoin: joinedBy('left') as never,
+    outerJoin: joinedBy('outer') as never,
+    name: kept.state.name,
+    filter: (keep, { name = kept.state.name } = {}) => view<S>(`rows kept of ${name}`, filteredView(keep)),
+    mapValues: <R>(change: (row: S) => R, { name = kept.state.name }: { readonly name?: string } = {}) =>
+      view<R>(`rows made of ${name}`, mappedView(change)),
+    toStream: () => streamAfter<Change>(changes, context),
+  };
+  keptBy.set(table, { ...kept, changes });
   return table;
 };
 

@@ -89,15 +89,20 @@ export const createWindowCloser = (
     const { step, key } = due;
     const value = currentValue(at, due);
     let reachedMs = attempt.time.streamTimeMs;
-    const handOn = ({ name, timeMs, value: result }: FinalResult): void => {
-      // A window that the wall clock has closed must not be opened again by a late record.
+    // A window that the wall clock has closed must not be opened again by a late record.
+    const pass = (timeMs: number): void => {
       reachedMs = Math.max(reachedMs, timeMs);
+    };
+    const handOn = ({ name, timeMs, value: result }: FinalResult): void => {
+      pass(timeMs);
       at.origin = { id: idAt(timeMs, `${projection.name} ${step.state.name} ${key} ${name}`), timeMs };
       // What follows takes it for as late as it is, however far the records of its batch have come since.
       const streamTimeMs = Math.max(attempt.before.streamTimeMs, timeMs);
       atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result, at));
     };
-    const { done: left, run } = await aside(at, () => step.onDue.close({ key, value, untilMs, handOn }));
+    const { done: left, run } = await aside(at, () =>
+      step.onDue.close({ key, value, untilMs, handOn, pass }),
+    );
     at.run.absorb(run);
     // What it misses is loaded with what the whole batch misses.
     for (const [state, keys] of run.missing) for (const missed of keys) at.run.read(state, missed);

@@ -22,7 +22,7 @@ const positive = (name: string, value: number): number => {
     throw new RangeError(`${name} must be a whole number above 0`);
   return value;
 };
-const notNegative = (name: string, value: number): number => {
+export const notNegative = (name: string, value: number): number => {
   if (!Number.isSafeInteger(value) || value < 0)
     throw new RangeError(`${name} must be a whole number from 0 on`);
   return value;

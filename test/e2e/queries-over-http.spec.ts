@@ -1,5 +1,10 @@
 import { expect } from 'chai';
+import { v7 as uuidv7 } from 'uuid';
+import { orderId, paymentId, productId, userId } from '../../src/domain/ids.ts';
+import { appendEvents } from '../../src/journal/append-events.ts';
 import { eventually } from '../support/eventually.ts';
+import { sealed } from '../support/journal.ts';
+import { openTestDatabase } from '../support/open-database.ts';
 import { type Answer, type Client, clientOf, startTestApp } from '../support/running-app.ts';
 import { shopperKey, useWorkspace } from '../support/stack.ts';
 
@@ -46,6 +51,53 @@ describe('queries over HTTP', function () {
       },
       { timeoutMs: 60_000 },
     );
+
+  it('tell operators of orders that nobody paid within half an hour, and of no others', async () => {
+    const db = openTestDatabase(workspace());
+    const [abandoned, paidInTime] = [orderId(uuidv7()), orderId(uuidv7())];
+    const placedAt = new Date(Date.now() - 2 * 3_600_000);
+    const eventsOf = (id: typeof abandoned) => {
+      const facts = {
+        orderId: id,
+        userId: userId('ann'),
+        items: [{ productId: productId('mill'), quantity: 1, unitPriceMinor: 250 }],
+        total: { amountMinor: 250, currency: 'EUR' },
+      };
+      const stream = { aggregateType: 'Order', aggregateId: id } as const;
+      return {
+        created: sealed(stream, 1, { type: 'OrderCreated', ...facts }, placedAt),
+        paid: sealed(stream, 2, { type: 'OrderPaid', ...facts, paymentId: paymentId('p-1') }, placedAt),
+      };
+    };
+    const settled = eventsOf(paidInTime);
+    await appendEvents(db, [eventsOf(abandoned).created, settled.created, settled.paid]);
+    const path = `/v1/orders/abandoned?since=${placedAt.toISOString()}`;
+    const { body } = await eventually(
+      async () => {
+        const answer = await operator.get(path);
+        expect(answer.body.orders).to.have.length(1);
+        return answer;
+      },
+      { timeoutMs: 60_000 },
+    );
+    expect(body).to.deep.equal({
+      orders: [
+        {
+          orderId: abandoned,
+          userId: 'ann',
+          totalMinor: 250,
+          currency: 'EUR',
+          createdAt: placedAt.toISOString(),
+          abandonedAt: new Date(placedAt.getTime() + 30 * 60_000).toISOString(),
+        },
+      ],
+      next: null,
+    });
+    const later = new Date(placedAt.getTime() + 1).toISOString();
+    expect((await operator.get(`/v1/orders/abandoned?since=${later}`)).body.orders).to.deep.equal([]);
+    expect(problemOf(await ann.get(path))).to.equal('role-insufficient');
+    expect(problemOf(await operator.get('/v1/orders/abandoned?cursor=x'))).to.equal('cursor-invalid');
+  });
 
   it('tell of a product what its last event says, through the cache, in every process', async () => {
     const productId = await newProduct(3);

@@ -24,6 +24,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
   'operator-audit': ['postgres'],
   'outbox-admin': ['avro', 'event-catalogue', 'journal', 'operator-audit', 'postgres', 'relay'],
   'relay-admin': ['operator-audit', 'postgres', 'relay'],
+  'topics-admin': ['kafka', 'operator-audit', 'postgres', 'relay-admin', 'streams-postgres', 'topics'],
   'dlq-admin': ['avro', 'kafka', 'operator-audit', 'postgres', 'streams', 'topics'],
   streams: [],
   'streams-postgres': ['postgres', 'streams'],
@@ -77,6 +78,7 @@ const mayUse: Readonly<Record<string, readonly string[]>> = {
     'relay-admin',
     'schema-evolution',
     'streams',
+    'topics-admin',
   ],
 };
 

@@ -53,9 +53,10 @@ const resync: Operation = {
   id: 'resyncRelay',
   tag: 'Relay',
   summary: 'Publish everything from an id on again, as after a restore from a dump',
-  description: 'Consumers drop what they have had. What lies before the id counts as published.',
+  description:
+    'Consumers drop what they have had. What lies before the id counts as published. Refused for events that are older than projections remember (STREAMS_HANDLED_RETENTION_MS).',
   access: 'operator',
-  problems: changeProblems,
+  problems: [...changeProblems, 'not-possible-now'],
 };
 
 const reshard: Operation = {
@@ -133,9 +134,13 @@ export const adminRelayRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (serv
       config: { operation: resync },
       schema: { querystring: NoQuery, body: ResyncRelayBody, response: { 200: ResyncAnswer } },
     },
-    async (request) => {
+    async (request, reply) => {
       const { fromId, dryRun = true } = request.body;
-      return relay.resync(fromId, { who: callerOf(request).identity, dryRun });
+      try {
+        return await relay.resync(fromId, { who: callerOf(request).identity, dryRun });
+      } catch (error) {
+        return sendProblem(reply, refusalOf(error));
+      }
     },
   );
 

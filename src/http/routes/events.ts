@@ -16,7 +16,7 @@ const followEvents: Operation = {
 
 - \`product-statistic\` and \`order\`: what it is now, as the query of it would answer; changes that follow each other quickly are told as one
 - \`ready\`: from here on nothing is missed; with \`resumed\` true everything since \`Last-Event-ID\` has come before
-- \`reset\`: what changed since \`Last-Event-ID\` is not known any more (\`reason\`: \`too-old\`, \`too-much\` or \`unknown-position\`); ask the queries, and listen on
+- \`reset\`: what changed since \`Last-Event-ID\` is not known any more (\`reason\`: \`too-old\`, \`too-much\` or \`unknown-position\`), or a read model was rebuilt or rolled back (\`model-replaced\`, with \`kinds\`: which of \`statistics\` and \`orders\`), so that everything shown so far may differ; ask the queries, and listen on
 - \`closed\`: the stream ends (\`reason\`: \`too-slow\`, \`time-is-up\` or \`shutting-down\`); come back with \`Last-Event-ID\``,
   access: 'shopper',
   isStream: true,

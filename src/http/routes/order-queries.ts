@@ -8,7 +8,9 @@ import { readCursor, writeCursor } from '../page-cursor.ts';
 import { problem } from '../problem.ts';
 import { sendProblem } from '../problem-responses.ts';
 import {
+  AbandonedOrderPage,
   GetOrderQuery,
+  ListAbandonedOrdersQuery,
   ListOrdersQuery,
   OrderHistoryAnswer,
   OrderPage,
@@ -46,6 +48,19 @@ const listOrders: Operation = {
   access: 'shopper',
   reads: ['order-view'],
   problems: ['not-yours', 'cursor-invalid'],
+  answerHeaders: { ETag: 'Changes with the answer' },
+};
+
+const listAbandonedOrders: Operation = {
+  id: 'listAbandonedOrders',
+  tag: 'Orders',
+  summary: 'Abandoned orders by when they were placed',
+  description:
+    'Orders that were neither paid nor canceled within 30 minutes, and have not been since. An order is listed 5 minutes ' +
+    'after that time at the earliest: events may be late.',
+  access: 'operator',
+  reads: ['order-payment'],
+  problems: ['cursor-invalid'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };
 
@@ -93,6 +108,30 @@ export const orderQueryRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (serv
         version,
         events: events.map(({ event, at, ...rest }) => ({ type: event, time: at, ...rest })),
       });
+    },
+  );
+
+  server.get(
+    '/v1/orders/abandoned',
+    {
+      config: { operation: listAbandonedOrders },
+      schema: { querystring: ListAbandonedOrdersQuery, response: { 200: AbandonedOrderPage } },
+    },
+    async (request, reply) => {
+      const { since, direction = 'desc', limit = limitDefault, cursor } = request.query;
+      const scope = { list: 'abandoned-orders', direction };
+      const after = cursor === undefined ? undefined : readCursor(scope, cursor);
+      if (cursor !== undefined && !after) return sendProblem(reply, problem('cursor-invalid', {}));
+      const { items, next } = await queries.listAbandonedOrders({
+        direction,
+        limit: Number(limit),
+        after: after && { value: new Date(after.value), id: after.id },
+        since: since === undefined ? undefined : new Date(since),
+      });
+      return {
+        orders: withIsoTimes(items),
+        next: next && writeCursor(scope, { value: next.value.getTime(), id: next.id }),
+      };
     },
   );
 

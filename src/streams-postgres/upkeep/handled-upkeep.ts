@@ -3,6 +3,7 @@ import type { Database } from '../../postgres/database.ts';
 import { codeOf } from '../../postgres/sql-error.ts';
 import { dropHandledDays } from './drop-handled-days.ts';
 import { expireHandled } from './expire-handled.ts';
+import { expireWindows, type WindowTable } from './expire-windows.ts';
 import { openHandledDays } from './open-handled-days.ts';
 
 const intervalMs = 60 * 60 * 1000;
@@ -13,19 +14,24 @@ export interface HandledUpkeepOptions {
   readonly database: Database;
   /** How long an event that was handled is remembered. */
   readonly retentionMs: number;
+  /** Counts by window, and how long after its beginning a window is kept. */
+  readonly windows?: { readonly tables: readonly WindowTable[]; readonly retentionMs: number };
   readonly log: Logger;
 }
 
-/** Opens days ahead, drops those that are over, expires the rest. */
+/** Opens days ahead, drops those that are over, expires the rest, and windows that nobody asks for any more. */
 export const keepUpHandled = async (
-  { database, retentionMs, log }: HandledUpkeepOptions,
+  { database, retentionMs, windows, log }: HandledUpkeepOptions,
   nowMs: number,
 ): Promise<void> => {
   const opened = await openHandledDays(database, nowMs);
   const dropped = await dropHandledDays(database, nowMs - retentionMs);
   const expired = await expireHandled(database, nowMs - retentionMs);
-  if (opened.length + dropped.length + expired > 0)
-    log.debug({ opened, dropped, expired }, 'Upkeep of what was handled');
+  const expiredWindows = windows
+    ? await expireWindows(database, windows.tables, nowMs - windows.retentionMs)
+    : 0;
+  if (opened.length + dropped.length + expired + expiredWindows > 0)
+    log.debug({ opened, dropped, expired, expiredWindows }, 'Upkeep of what was handled');
 };
 
 /** At start and every hour, in every process; whoever comes first does it. The first round is over when this returns. */

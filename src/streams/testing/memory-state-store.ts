@@ -18,6 +18,7 @@ type Row = Readonly<Record<string, unknown>>;
 
 interface StoredCheckpoint extends Checkpoint {
   readonly lateRecords: number;
+  readonly earlyRecords: number;
 }
 
 interface StoredState extends StateChange {
@@ -30,6 +31,8 @@ interface Contents {
   readonly checkpoints: Map<string, StoredCheckpoint>;
   readonly parked: Map<string, ParkedKey>;
   readonly handled: Map<string, Set<string>>;
+  /** Ids of events that are in no window. */
+  readonly missed: Set<string>;
   readonly facts: Set<string>;
   readonly counters: Map<string, Map<string, Row>>;
   readonly states: Map<string, StoredState>;
@@ -51,6 +54,7 @@ export class MemoryStateStore implements StateStore {
     checkpoints: new Map(),
     parked: new Map(),
     handled: new Map(),
+    missed: new Set(),
     facts: new Set(),
     counters: new Map(),
     states: new Map(),
@@ -128,6 +132,7 @@ export class MemoryStateStore implements StateStore {
       const id = bucketId(batch.projection, entry);
       next.handled.set(id, new Set([...(next.handled.get(id) ?? []), ...entry.ids]));
     }
+    for (const { ids } of batch.missed) for (const id of ids) next.missed.add(id);
     const knownFacts = this.#tellFacts(next, batch);
     for (const { table, rows } of batch.deltas) for (const row of rows) this.#add(next, table, row);
     for (const change of batch.states) this.#changeState(next, batch, change);
@@ -198,12 +203,21 @@ export class MemoryStateStore implements StateStore {
     return this.#contents.derived;
   }
 
+  /** Events that are handled and in no window. */
+  get missed(): ReadonlySet<string> {
+    return this.#contents.missed;
+  }
+
   get parked(): readonly ParkedKey[] {
     return [...this.#contents.parked.values()];
   }
 
   lateRecordsOf(projection: ProjectionId, place: Place): number {
     return this.#contents.checkpoints.get(`${idOf(projection)} ${placeText(place)}`)?.lateRecords ?? 0;
+  }
+
+  get earlyRecords(): number {
+    return [...this.#contents.checkpoints.values()].reduce((sum, { earlyRecords }) => sum + earlyRecords, 0);
   }
 
   get lateRecords(): number {
@@ -224,6 +238,7 @@ const copyOf = (contents: Contents): Contents => ({
   checkpoints: new Map(contents.checkpoints),
   parked: new Map(contents.parked),
   handled: new Map(contents.handled),
+  missed: new Set(contents.missed),
   facts: new Set(contents.facts),
   counters: new Map([...contents.counters].map(([table, rows]) => [table, new Map(rows)])),
   states: new Map(contents.states),
@@ -248,6 +263,7 @@ const moveCheckpoints = (next: Contents, { projection, moves }: BatchCommit): bo
       nextOffset: move.nextOffset,
       streamTimeMs: move.streamTimeMs,
       lateRecords: (before?.lateRecords ?? 0) + move.lateRecords,
+      earlyRecords: (before?.earlyRecords ?? 0) + move.earlyRecords,
     });
   }
   return true;

@@ -2,7 +2,7 @@ import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Logger, pino } from 'pino';
 import { Lane, type LaneSettings, type QuietPlaces, type Round } from '../lane.ts';
-import type { DeadLetter, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
+import type { DeadLetter, PendingSince, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
 import type { Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
 import { placeText } from '../record.ts';
 import { type Topology, topicsOf } from '../topology.ts';
@@ -51,6 +51,8 @@ export class TopologyTestDriver {
   readonly #partitions: number;
   readonly #random: () => number;
   #nowMs: number;
+  #relayHoldsMs: number | undefined;
+  #relayIsSilent: Error | undefined;
   #reader: Reader;
 
   constructor(options: DriverOptions) {
@@ -81,6 +83,10 @@ export class TopologyTestDriver {
       observer: { ...quiet, ...observer },
       logger: logger ?? silent,
       clock: () => this.#nowMs,
+      pendingSince: async () => {
+        if (this.#relayIsSilent) throw this.#relayIsSilent;
+        return this.#relayHoldsMs;
+      },
       random: this.#random,
     });
   }
@@ -141,6 +147,16 @@ export class TopologyTestDriver {
     for (const [name, records] of this.#log) other.#log.get(name)?.push(...records);
   }
 
+  /** An event of that time is in the journal and not in its topic: no window closes by the wall clock beyond it. */
+  relayHolds(timeMs: number | undefined): void {
+    this.#relayHoldsMs = timeMs;
+  }
+
+  /** Nobody can tell what is on its way to the topics. */
+  relayIsSilent(error: Error | undefined): void {
+    this.#relayIsSilent = error;
+  }
+
   get nowMs(): number {
     return this.#nowMs;
   }
@@ -187,6 +203,7 @@ interface ReaderOptions {
   readonly observer: StreamsObserver;
   readonly logger: Logger;
   readonly clock: () => number;
+  readonly pendingSince: PendingSince;
   readonly random: () => number;
 }
 
@@ -323,7 +340,8 @@ export class Reader {
   /** Whatever windows the wall clock closes, computed and not settled. */
   async computeTick(): Promise<Round | undefined> {
     if (!this.#isAssigned) await this.assign();
-    return this.#lane.tick(this.#quiet);
+    // The first look asks what is on its way to the topics, the second goes by the answer.
+    return (await this.#lane.tick(this.#quiet)) ?? this.#lane.tick(this.#quiet);
   }
 
   async tick(): Promise<void> {

@@ -147,6 +147,49 @@ describe('upkeep of what was handled', () => {
     expect(left.map(([ids]) => ids?.length)).to.deep.equal([0, 1, 1]);
   });
 
+  it('expires windows of counts, more than one statement takes away, and keeps those of live traffic', async () => {
+    const keptMs = 8 * dayMs;
+    const options = {
+      database: db,
+      retentionMs,
+      windows: {
+        tables: [{ table: 'product_trend', windowColumn: 'window_start' }],
+        retentionMs: keptMs,
+      },
+      log: silentLog(),
+    };
+    await db.execute(
+      {
+        name: 'spec-windows',
+        text: `insert into product_trend (window_start, product_id, view_count)
+               select to_timestamp($1::float8 / 1000) - n * interval '1 hour', 'p' || p, 1
+               from generate_series(0, 23) n, generate_series(1, 100) p`,
+      },
+      [noonMs - keptMs],
+    );
+    const windows = () =>
+      db.execute<{ start: number; rows: number }>({
+        name: 'spec-windows-left',
+        text: `select (extract(epoch from window_start) * 1000)::float8 as start, count(*) as rows
+               from product_trend group by window_start order by 1`,
+      });
+    await db.transaction(async (tx) => {
+      // Somebody is writing to one of them: nobody waits for the other.
+      await tx.execute({
+        name: 'spec-write-window',
+        text: `update product_trend set view_count = 2
+               where product_id = 'p7' and window_start = (select min(window_start) from product_trend)`,
+      });
+      await keepUpHandled(options, noonMs);
+    });
+    expect(await windows()).to.deep.equal([
+      { start: noonMs - keptMs - 23 * 3_600_000, rows: 1 },
+      { start: noonMs - keptMs, rows: 100 },
+    ]);
+    await keepUpHandled(options, noonMs + 1);
+    expect(await windows()).to.deep.equal([]);
+  });
+
   it('expires facts, more than one statement takes away', async () => {
     await db.execute({
       name: 'spec-facts',

@@ -104,6 +104,21 @@ describe('the relay over HTTP', () => {
     ).to.deep.equal([true, false]);
   });
 
+  it('says why events are too old to be published again', async () => {
+    const other = await startTestApi({
+      log: recordingLog().log,
+      relay: {
+        resync: async () => {
+          throw new OperatorError('The oldest is 40 days old', { remedy: 'Use millrace rebuild' });
+        },
+      },
+    });
+    const refused = await other.send(post('resync', { fromId: 7 }));
+    expect([refused.statusCode, problemName(refused)]).to.deep.equal([409, 'not-possible-now']);
+    expect(refused.json.detail).to.equal('The oldest is 40 days old. Use millrace rebuild');
+    await other.close();
+  });
+
   it('divides the journal anew, and says when that does not go', async () => {
     const told: unknown[] = [];
     let refusal: Error | undefined;

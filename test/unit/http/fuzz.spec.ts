@@ -27,6 +27,7 @@ const operationIds = [
   'getOrder',
   'getOrderEvents',
   'listOrders',
+  'listAbandonedOrders',
   'followEvents',
   'confirmPayment',
   'failPayment',

@@ -56,6 +56,19 @@ export const goodQueries: Queries = {
     items: [orderOf('o-1')],
     next: { value: new Date('2026-01-01T10:00:00Z'), id: 'o-1' },
   }),
+  listAbandonedOrders: async () => ({
+    items: [
+      {
+        orderId: 'o-1',
+        userId: 'alice',
+        totalMinor: 250,
+        currency: 'EUR',
+        createdAt: new Date('2026-01-01T10:00:00Z'),
+        abandonedAt: new Date('2026-01-01T10:30:00Z'),
+      },
+    ],
+    next: { value: new Date('2026-01-01T10:00:00Z'), id: 'o-1' },
+  }),
 };
 
 export const goodHistories: Histories = { orderAt: async (orderId) => orderOf(orderId) };

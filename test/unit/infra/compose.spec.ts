@@ -8,6 +8,7 @@ interface Service {
   readonly image: string;
   readonly build?: { readonly args: Readonly<Record<string, string>> };
   readonly command?: readonly string[];
+  readonly entrypoint?: readonly string[];
   readonly container_name?: string;
   readonly ports?: readonly string[];
   readonly environment?: Readonly<Record<string, string | number>>;
@@ -62,6 +63,12 @@ describe('docker-compose.yml', () => {
       return ports.map((port) => port.split(':').slice(0, 2).join(':')).join();
     });
     expect(externalPorts).to.deep.equal(['127.0.0.1:19092', '127.0.0.1:19093', '127.0.0.1:19094']);
+  });
+
+  it('starts the projector as the image starts, with a bound for what its heap lets lie', () => {
+    const [, image = ''] = /^ENTRYPOINT (.*)$/m.exec(read('Dockerfile')) ?? [];
+    const [node, ...script] = JSON.parse(image) as string[];
+    expect(service('projector').entrypoint).to.deep.equal([node, '--max-semi-space-size=16', ...script]);
   });
 
   for (const role of roles) {

@@ -130,8 +130,16 @@ describe('the ids of derived events', () => {
     await store.commit({
       projection,
       tasks: [],
+      missed: [],
       moves: [
-        { ...place, expectedOffset: undefined, nextOffset: 1, streamTimeMs: source.time, lateRecords: 0 },
+        {
+          ...place,
+          expectedOffset: undefined,
+          nextOffset: 1,
+          streamTimeMs: source.time,
+          lateRecords: 0,
+          earlyRecords: 0,
+        },
       ],
       handled: [{ ...place, bucketStartMs, ids: [source.id] }],
       facts: [],

@@ -14,6 +14,7 @@ import {
   TopologyTestDriver,
 } from '../../../src/streams/testing/topology-test-driver.ts';
 import { session, tumbling } from '../../../src/streams/windows.ts';
+import { expectedPairs, foundPairs, joinStreams } from '../../support/joined-streams.ts';
 import { asRecord, type Fact, fact, facts, jsonDecoder, specTopology } from '../../support/json-stream.ts';
 
 const others = { topic: 'others' } as typeof facts;
@@ -24,7 +25,11 @@ const counts = {
   columns: ['seen', 'sold', 'joined'],
 } as const satisfies CounterTable;
 /** What windows add up to; some of its rows are refused for a while. */
-const totals = { table: 'totals', keyColumn: 'id', columns: ['windowed'] } as const satisfies CounterTable;
+const totals = {
+  table: 'totals',
+  keyColumn: 'id',
+  columns: ['windowed', 'alone'],
+} as const satisfies CounterTable;
 
 const parts = 3;
 const intoParts = concatMap((record: StreamRecord<Fact>) =>
@@ -67,6 +72,7 @@ const built = specTopology((t) => {
     .count(counts, 'joined', { action: 'JOINED' });
   stream.join(table, (value, row) => `${value.id} ${row.id}`).to({ name: 'joins' }, (pair) => pair);
 
+  joinStreams(stream, t.stream(others), totals);
   const all = stream.merge(t.stream(others)).groupByKey();
   const tumbled = all.windowedBy(tumbling({ sizeMs: 100, graceMs: 20 })).aggregate('tumbled', idsOf);
   tumbled.to({ name: 'tumbled' }, (window) => window);
@@ -83,6 +89,12 @@ interface Sent {
   readonly topic: string;
   readonly value: Fact;
 }
+
+const sidesOf = (sent: readonly Sent[]): readonly [readonly Fact[], readonly Fact[]] => {
+  const of = (name: string) =>
+    sent.flatMap((one) => (one.topic === name && isApplied(one) ? [one.value] : []));
+  return [of('facts'), of('others')];
+};
 
 const isApplied = ({ value }: Sent): boolean => value.kind !== 'failing' && value.of !== 'refused';
 
@@ -116,6 +128,7 @@ const expected = (sent: readonly Sent[]) => {
     sessionsOrLate: intoWindows,
     windowsTwice: 0,
     eventsTwice: 0,
+    ...expectedPairs(...sidesOf(sent)),
     stillOpen: 0,
     missingFromTotals: 0,
     letters: sent.filter((one) => !isApplied(one)).length,
@@ -127,7 +140,7 @@ const asObject = (map: ReadonlyMap<string, number>): Record<string, number> =>
 
 const twiceIn = (values: readonly string[]): number => values.length - new Set(values).size;
 
-const found = (store: MemoryStateStore, letters: ReadonlySet<string>) => {
+const found = (store: MemoryStateStore, sent: readonly Sent[], letters: ReadonlySet<string>) => {
   const column = (table: string, name: string) =>
     asObject(new Map(store.rowsOf(table).map((row) => [String(row.id), Number(row[name])])));
   // The journal keeps one of those with the same id.
@@ -140,7 +153,8 @@ const found = (store: MemoryStateStore, letters: ReadonlySet<string>) => {
     own.reduce((sum, { value }) => sum + value.length, 0),
   );
   const late = store.lateRecords;
-  const sums = Object.values(column('totals', 'windowed')).reduce((sum, value) => sum + value, 0);
+  const sumOf = (name: string) =>
+    Object.values(column('totals', name)).reduce((sum, value) => sum + value, 0);
   const last = [...store.statesOf('last')].map(([key, value]): [string, number] => [
     key,
     (value as { sum: number }).sum,
@@ -158,19 +172,25 @@ const found = (store: MemoryStateStore, letters: ReadonlySet<string>) => {
     // A late event may let a later session begin where an earlier one began.
     windowsTwice: twiceIn((windows[0] ?? []).map(({ key, startMs }) => `${key} ${startMs}`)),
     eventsTwice: windows.reduce((sum, own) => sum + twiceIn(own.flatMap(({ value }) => value)), 0),
-    stillOpen: store.statesOf('tumbled').size + store.statesOf('sessions').size,
-    missingFromTotals: tumbled - sums,
+    ...foundPairs((name) => of(name).map(({ value }) => value), {
+      sent: sidesOf(sent),
+      addedUp: sumOf('alone'),
+    }),
+    stillOpen: ['tumbled', 'sessions', 'inner', 'left', 'outer'].reduce(
+      (sum, state) => sum + store.statesOf(state).size,
+      0,
+    ),
+    missingFromTotals: tumbled - sumOf('windowed'),
     letters: letters.size,
   };
 };
 
 /** Late events are told by their sum only: what is missing in the windows must be exactly that. */
 const withoutLate = ({ late, ...result }: ReturnType<typeof found>, sent: ReturnType<typeof expected>) => {
-  const missing = sent.tumbledOrLate - result.tumbledOrLate + sent.sessionsOrLate - result.sessionsOrLate;
-  const isExplained = missing === late;
-  return isExplained
-    ? { ...result, tumbledOrLate: sent.tumbledOrLate, sessionsOrLate: sent.sessionsOrLate }
-    : result;
+  const names = ['tumbledOrLate', 'sessionsOrLate', 'outerOrLate'] as const;
+  const missing = names.reduce((sum, name) => sum + sent[name] - result[name], 0);
+  const explained = Object.fromEntries(names.map((name) => [name, sent[name]]));
+  return missing === late ? { ...result, ...explained } : result;
 };
 
 class Crash extends Error {}
@@ -352,7 +372,11 @@ const settled = async (seed: number, faults: Faults = {}) => {
     ({ record }) => (JSON.parse(record.value?.toString() ?? '') as Fact).id,
   );
   const wanted = expected(sent);
-  return { found: withoutLate(found(store, new Set(letters)), wanted), expected: wanted, fences: fences() };
+  return {
+    found: withoutLate(found(store, sent, new Set(letters)), wanted),
+    expected: wanted,
+    fences: fences(),
+  };
 };
 
 describe('exactly once', function () {

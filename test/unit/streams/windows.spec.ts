@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import type { Windowed } from '../../../src/streams/kstream.ts';
+import type { BatchCommit } from '../../../src/streams/ports.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import type { DriverOptions, TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
@@ -57,6 +58,30 @@ describe('windows', () => {
     expect(driver.lateRecords).to.equal(1);
   });
 
+  it('tell which events missed them, under the time that the events themselves tell', async () => {
+    const missed: BatchCommit['missed'][number][] = [];
+    class WatchedStore extends MemoryStateStore {
+      override commit(batch: BatchCommit) {
+        missed.push(...batch.missed);
+        return super.commit(batch);
+      }
+    }
+    const driver = driverOf(
+      (t) => {
+        t.stream(facts, { time: ({ amount }) => amount })
+          .groupByKey()
+          .windowedBy(tumbling({ sizeMs: 100, graceMs: 50 }))
+          .count(counts, 'seen', { action: 'SEEN' });
+      },
+      { store: new WatchedStore(), partitions: 1, startMs: 1000 },
+    );
+    const late = fact({ time: 25_000, amount: 20 });
+    for (const one of [fact({ time: 25_000, amount: 500 }), late]) driver.send('facts', asRecord(one));
+    await driver.run();
+    expect(missed).to.deep.equal([{ topic: 'facts', partition: 0, bucketStartMs: 20_000, ids: [late.id] }]);
+    expect([...driver.store.missed]).to.deep.equal([late.id]);
+  });
+
   describe('that are final', () => {
     const emitted: Windowed<number>[] = [];
     beforeEach(() => {
@@ -99,6 +124,44 @@ describe('windows', () => {
       expect(driver.lateRecords).to.equal(1);
     });
 
+    it('stay open beyond the oldest event that the relay has not sent yet, and lose none of what it sends later', async () => {
+      const driver = windowed(tumbling({ sizeMs: 100, graceMs: 20 }));
+      sendAt(driver, 10);
+      await driver.run();
+      driver.relayHolds(50);
+      await driver.advanceWallClock(10_000);
+      expect(emitted, 'the relay still holds an event of this window').to.deep.equal([]);
+      sendAt(driver, 50, 120, 130);
+      driver.relayHolds(160);
+      await driver.run();
+      await driver.advanceWallClock(10_000);
+      expect(emitted).to.deep.equal([{ key: 'a', startMs: 0, endMs: 100, value: 2 }]);
+      sendAt(driver, 160);
+      driver.relayHolds(undefined);
+      await driver.run();
+      await driver.advanceWallClock(10_000);
+      expect(emitted.map(({ startMs, value }) => [startMs, value])).to.deep.equal([
+        [0, 2],
+        [100, 3],
+      ]);
+      expect(driver.lateRecords).to.equal(0);
+    });
+
+    it('stay open while nobody can tell what the relay has sent', async () => {
+      const { lines, log } = keepLines();
+      const driver = finals(tumbling({ sizeMs: 100, graceMs: 20 }), emitted, { logger: log });
+      sendAt(driver, 10);
+      await driver.run();
+      driver.relayIsSilent(new Error('the database is away'));
+      await driver.advanceWallClock(10_000);
+      await driver.advanceWallClock(10_000);
+      expect(emitted).to.deep.equal([]);
+      expect(lines.filter(({ msg }) => msg.includes('windows stay open'))).to.have.length(1);
+      driver.relayIsSilent(undefined);
+      await driver.advanceWallClock(0);
+      expect(emitted).to.have.length(1);
+    });
+
     it('grow and merge while records keep coming', async () => {
       const driver = windowed(session({ gapMs: 50, graceMs: 100 }));
       sendAt(driver, 100, 200, 130, 165);
@@ -134,6 +197,7 @@ describe('windows', () => {
 const finals = (
   windows: ReturnType<typeof tumbling> | ReturnType<typeof session>,
   emitted: Windowed<number>[],
+  options: Partial<DriverOptions> = {},
 ): TopologyTestDriver =>
   driverOf((t) => {
     t.stream(facts)
@@ -141,7 +205,7 @@ const finals = (
       .windowedBy(windows)
       .aggregate('windows', { ...sums, merge: (one, other) => one + other })
       .peek((window) => emitted.push(window));
-  });
+  }, options);
 
 describe('a window whose result the database refuses', () => {
   const totals = { table: 'totals', keyColumn: 'id', columns: ['sum'] } as const satisfies CounterTable;
