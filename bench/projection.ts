@@ -65,8 +65,11 @@ const appliedBy = async (db: Database): Promise<number> => {
   return row?.applied ?? 0;
 };
 
-/** Only the statistic: the other projections of a process would share its time. */
-const onlyStatistic = { MILLRACE_PROJECTIONS: 'product-statistic' };
+/** Only the statistic: the other projections of a process would share its time. V8's bound is that of docker-compose.yml. */
+const onlyStatistic = {
+  MILLRACE_PROJECTIONS: 'product-statistic',
+  NODE_OPTIONS: '--max-semi-space-size=16',
+};
 
 const measureProjector = async (
   endpoints: Endpoints,

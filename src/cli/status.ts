@@ -19,7 +19,7 @@ export const statusCommand = (): Command =>
 const number = (value: number): string => value.toLocaleString('en-US');
 
 export const picture = (status: PipelineStatus, now: Date): string => {
-  const { outbox, relay, standingKeys, readModels } = status;
+  const { outbox, relay, standingKeys, outOfTime, readModels } = status;
   return [
     'OUTBOX',
     `  ${outbox.rowsAreEstimated ? 'about ' : ''}${number(outbox.rows)} rows, newest id ${outbox.newestId}, ${ago(outbox.newestAt, now)}`,
@@ -38,6 +38,7 @@ export const picture = (status: PipelineStatus, now: Date): string => {
       ),
     ),
     ...standingKeys.map((standing) => `  ${standingKeysLine(standing, now)}`),
+    ...outOfTime.map((told) => `  ${outOfTimeLine(told)}`),
   ].join('\n');
 };
 
@@ -50,6 +51,13 @@ const standingKeysLine = (
     ? `${what}: an earlier record is among the dead letters. npx millrace dlq list --projection ${projection}`
     : `${what}: a version is missing. It may be on its way (npx millrace outbox failed), or a dead letter`;
 };
+
+const outOfTimeLine = ({
+  projection,
+  lateRecords,
+  earlyRecords,
+}: PipelineStatus['outOfTime'][number]): string =>
+  `${projection}: in no window are ${number(lateRecords)} records that came too late and ${number(earlyRecords)} whose time lies too far in the future`;
 
 const topicsPicture = ({ topics, brokerTrouble }: PipelineStatus): string =>
   brokerTrouble

@@ -117,7 +117,9 @@ export const createDeadLetterAdmin = (options: DeadLetterAdminOptions): DeadLett
 
 const unreadable = (cause: TopicReadError): OperatorError =>
   new OperatorError(cause.message, {
-    remedy: 'Check that the brokers run and KAFKA_BROKERS names them',
+    remedy: cause.retriable
+      ? 'Check that the brokers run and KAFKA_BROKERS names them'
+      : 'Run a release that reads this compression, or wait until the topic has dropped these records',
     cause,
   });
 

@@ -12,6 +12,7 @@ export interface AuditEntry {
     | 'relay.reshard'
     | 'relay.dismiss-ghosts'
     | 'relay.use-wal'
+    | 'topics.add-partitions'
     | 'dead-letters.replay'
     | 'dead-letters.drop'
     | 'dead-letters.release'

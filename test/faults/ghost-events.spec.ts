@@ -1,7 +1,8 @@
 import { expect } from 'chai';
+import { relayAdminOf } from '../../src/app/relay-admin.ts';
 import { appendEvents } from '../../src/journal/append-events.ts';
 import type { SealedEvent } from '../../src/journal/seal-event.ts';
-import { createRelayAdmin, type RelayAdmin } from '../../src/relay-admin/relay-admin.ts';
+import type { RelayAdmin } from '../../src/relay-admin/relay-admin.ts';
 import { environmentOf, readyUrl, runCli } from '../support/cli.ts';
 import { eventually } from '../support/eventually.ts';
 import { viewOf } from '../support/journal.ts';
@@ -20,7 +21,7 @@ describe('events that the journal loses in a failover after they were published'
   });
 
   const append = (...events: readonly SealedEvent[]) => appendEvents(database(), events);
-  const admin = (): RelayAdmin => createRelayAdmin(database(), workspace().config.relay);
+  const admin = (): RelayAdmin => relayAdminOf(database(), workspace().config);
   /** There may be more: a relay that does not know what became of a page sends it again. */
   const recordsInKafka = (count: number) =>
     eventually(async () => {

@@ -26,6 +26,8 @@ export const memoryRegistry: Pick<SchemaRegistry, 'writerType'> = {
   },
 };
 
+const defaultTimeMs = 1_700_000_000_000;
+
 export interface EventDetails {
   readonly aggregateId: string;
   readonly version?: number;
@@ -45,7 +47,7 @@ export const recordOf = (event: CataloguedEvent, details: EventDetails): SentRec
     aggregateType,
     aggregateId: details.aggregateId,
     aggregateVersion: details.version ?? 1,
-    time: details.time ?? 1_700_000_000_000,
+    time: details.time ?? defaultTimeMs,
     correlationId: id,
     causationId: id,
     traceparent: null,
@@ -60,7 +62,9 @@ export class CommerceDriver extends TopologyTestDriver {
     super({ topology, decoder: createEnvelopeDecoder(memoryRegistry as SchemaRegistry), ...options });
   }
 
+  /** The broker gets an event no earlier than it happens. */
   tell(event: CataloguedEvent, details: EventDetails): void {
+    this.passTime(Math.max(0, (details.time ?? defaultTimeMs) - this.nowMs));
     this.send(eventCatalogue[event.type].topic, recordOf(event, details));
   }
 }

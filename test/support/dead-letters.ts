@@ -1,4 +1,4 @@
-import { type IHeaders, Kafka, logLevel } from 'kafkajs';
+import { CompressionTypes, type IHeaders, Kafka, logLevel } from 'kafkajs';
 import { openAdapters } from '../../src/app/adapters.ts';
 import { deadLetterAdminOptions } from '../../src/app/dead-letter-admin.ts';
 import { bringTopicsToPlan } from '../../src/app/prepare.ts';
@@ -59,6 +59,7 @@ const kafkaOf = ({ endpoints }: Workspace): Kafka =>
 export const writeLetters = async (
   workspace: Workspace,
   letters: readonly WrittenLetter[],
+  compression = CompressionTypes.None,
 ): Promise<readonly string[]> => {
   const producer = kafkaOf(workspace).producer({ allowAutoTopicCreation: false });
   await producer.connect();
@@ -67,6 +68,7 @@ export const writeLetters = async (
     for (const [topic, some] of Map.groupBy(letters, (letter) => letter.topic ?? 'like-events')) {
       const [written] = await producer.send({
         topic: `${workspace.unique(topic)}.dlq`,
+        compression,
         messages: some.map((letter) => messageOf(workspace, letter)),
       });
       for (const [index, letter] of some.entries())
@@ -167,8 +169,18 @@ export const moveCheckpoint = async (
   await db.execute(checkpointStatement, [workspace.unique(topic), partition, nextOffset]);
 };
 
-export const parkedKeys = (db: Database): Promise<readonly { key: string; records: number }[]> =>
-  db.execute({ name: 'spec-parked', text: 'select key, records from projection_parked_key order by key' });
+export const parkedKeys = (
+  db: Database,
+  projection?: string,
+): Promise<readonly { key: string; records: number }[]> =>
+  db.execute(
+    {
+      name: 'spec-parked',
+      text: `select key, records from projection_parked_key
+             where projection = coalesce($1, projection) order by key`,
+    },
+    [projection ?? null],
+  );
 
 export interface DecisionRow {
   readonly dlqOffset: number;

@@ -68,6 +68,7 @@ export const createJudgingBroker = (rows: readonly OutboxRow[]) => {
   const producer: RecordProducer = {
     send,
     prepare: (batches) => ({ send: () => send(batches) }),
+    renew: async () => {},
     close: async () => {},
   };
   return { arrived, sends, moods, producer };

@@ -77,6 +77,7 @@ export const createMemoryBroker = (): MemoryBroker => {
     producer: {
       send,
       prepare: (batches) => ({ send: (options) => send(batches, options) }),
+      renew: async () => {},
       close: async () => {},
     },
     setMood: (next) => {

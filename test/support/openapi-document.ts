@@ -45,13 +45,15 @@ export const operationAt = (
   { method, url }: { method: string; url: string },
 ): OpenApiOperation | undefined => {
   const steps = url.split('?', 1)[0]?.split('/') ?? [];
-  const path = Object.keys(document.paths).find((pattern) => {
+  const paths = Object.keys(document.paths).filter((pattern) => {
     const expected = pattern.split('/');
     return (
       expected.length === steps.length &&
       expected.every((step, index) => step.startsWith('{') || step === steps[index])
     );
   });
+  // A path that says it literally goes before one with a parameter in the same place.
+  const path = paths.find((pattern) => !pattern.includes('{')) ?? paths[0];
   return path === undefined ? undefined : document.paths[path]?.[method.toLowerCase()];
 };
 

@@ -1,11 +1,24 @@
+import { Socket } from 'node:net';
 import { stopSharedStack } from './stack.ts';
 
 /** What a process may still hold when all is over: its own streams. */
 const ownResources = new Set(['TTYWrap', 'PipeWrap', 'FSReqCallback', 'Immediate']);
-const settleMs = 3000;
+/** Sockets whose servers have just been stopped take a moment to notice, longer on a busy machine. */
+const settleMs = 15_000;
 
 const leftovers = (): readonly string[] =>
   process.getActiveResourcesInfo().filter((resource) => !ownResources.has(resource));
+
+/** Where open sockets lead to: it tells which client was left open. */
+const openSockets = (): readonly string[] => {
+  const { _getActiveHandles: handles } = process as unknown as { _getActiveHandles(): readonly object[] };
+  return handles
+    .call(process)
+    .filter((handle) => handle instanceof Socket)
+    .map(({ localPort, remoteAddress, remotePort, destroyed }) =>
+      JSON.stringify({ localPort, remoteAddress, remotePort, destroyed }),
+    );
+};
 
 /** The run fails when a test has left a pool, a consumer, a server or a timer behind. */
 export const mochaGlobalTeardown = async (): Promise<void> => {
@@ -15,6 +28,6 @@ export const mochaGlobalTeardown = async (): Promise<void> => {
     await new Promise((resolve) => setTimeout(resolve, 20));
   const leaked = leftovers();
   if (leaked.length === 0) return;
-  process.stderr.write(`\nLeaked handles: ${leaked.join(', ')}\n`);
+  process.stderr.write(`\nLeaked handles: ${leaked.join(', ')}\n${openSockets().join('\n')}\n`);
   process.exit(70);
 };

@@ -38,7 +38,7 @@ const productCount = 40;
 export const openShopTraffic = async (workspace: Workspace, seed = 1): Promise<ShopTraffic> => {
   const { config, endpoints, unique } = workspace;
   const adapters = openAdapters(config, endpoints, silentLog());
-  await prepareBroker(adapters, config);
+  await prepareBroker(adapters, config, silentLog());
   const registered = await registerSchemas(adapters.registry);
   await adapters.database.close();
   const ids = new Map(registered.map(({ fullName, schemaId }) => [fullName, schemaId]));

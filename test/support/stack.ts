@@ -10,7 +10,8 @@ import { provideInfrastructure } from '../../src/infra/provide-infrastructure.ts
 import { migrate } from '../../src/postgres/migrate.ts';
 import { silentLog } from './silent-log.ts';
 
-const templateDatabase = 'millrace_template';
+// Another run may use the same servers at the same time.
+const templateDatabase = `millrace_template_${process.pid}`;
 
 /** Who may call in the specs. */
 export const operatorKey = 'spec-operator-key';
@@ -45,7 +46,6 @@ const start = async (): Promise<TestStack> => {
     },
   });
   await onServer(infrastructure.endpoints, async (client) => {
-    await client.query(`drop database if exists ${templateDatabase}`);
     await client.query(`create database ${templateDatabase}`);
   });
   await migrate(databaseUrl(infrastructure.endpoints, templateDatabase), {
@@ -65,6 +65,9 @@ export const stopSharedStack = async (): Promise<void> => {
   if (!starting) return;
   const { infrastructure, config, dataDir } = await starting;
   starting = undefined;
+  await onServer(infrastructure.endpoints, async (client) => {
+    await client.query(`drop database ${templateDatabase}`);
+  });
   await infrastructure.stop();
   await resetEmbedded(config, { log: silentLog() });
   rmSync(dataDir, { recursive: true, force: true });

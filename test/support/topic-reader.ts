@@ -1,4 +1,5 @@
 import { type EachBatchPayload, Kafka, logLevel } from 'kafkajs';
+import { eventually } from './eventually.ts';
 
 export interface ReadRecord {
   readonly topic: string;
@@ -25,7 +26,8 @@ const readEnds = async (
     const existing = await admin.listTopics();
     const ends = new Map<string, number>();
     for (const topic of topics.filter((name) => existing.includes(name))) {
-      for (const { partition, high } of await admin.fetchTopicOffsets(topic)) {
+      // A topic that was made a moment ago may have no leader that the client knows of.
+      for (const { partition, high } of await eventually(() => admin.fetchTopicOffsets(topic))) {
         if (Number(high) > 0) ends.set(`${topic}/${partition}`, Number(high));
       }
     }

@@ -1,4 +1,5 @@
 import { expect } from 'chai';
+import { CompressionTypes } from 'kafkajs';
 import { frame } from '../../../src/avro/confluent-frame.ts';
 import { avroDir, subjectOf } from '../../../src/avro/envelope-schema.ts';
 import { letterId } from '../../../src/dlq-admin/letter-id.ts';
@@ -18,6 +19,7 @@ import {
 } from '../../support/dead-letters.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { useWorkspace } from '../../support/stack.ts';
+import '../../support/zstd-producer.ts';
 
 const minute = 60_000;
 
@@ -60,6 +62,20 @@ describe('looking at dead letters', function () {
       const until = new Date(now - 5 * minute);
       expect(await ids({ until, since: new Date(now - 15 * minute) })).to.deep.equal([c]);
       expect(await ids({ until, topic: 'order-events', kind: 'failed' })).to.deep.equal([d]);
+    });
+
+    it('reads letters that are packed with zstd', async () => {
+      const since = new Date();
+      const written = await writeLetters(
+        workspace(),
+        [
+          { key: 'packed-a', topic: 'order-events' },
+          { key: 'packed-b', topic: 'order-events' },
+        ],
+        CompressionTypes.ZSTD,
+      );
+      expect(await ids({ topic: 'order-events', since })).to.deep.equal(written);
+      expect(await ids({ topic: 'order-events', key: 'packed-b' })).to.deep.equal(written.slice(1));
     });
 
     it('tells of each letter what its headers say', async () => {

@@ -140,7 +140,7 @@ describe('replaying dead letters into the projections', function () {
       return row?.status;
     };
     const recordsOf = async (key: string): Promise<number> =>
-      (await parkedKeys(db)).find((parked) => parked.key === key)?.records ?? 0;
+      (await parkedKeys(db, 'order-view')).find((parked) => parked.key === key)?.records ?? 0;
     const parkedWith = (key: string, records: number) =>
       eventually(async () => expect(await recordsOf(key)).to.equal(records), patient);
     const replayKey = (key: string) => admin.replay({ by: 'key', key, projection: 'order-view' }, forReal);

@@ -37,7 +37,11 @@ describe('an event that an operator drops', function () {
   before(() => {
     db = openTestDatabase(workspace(), 10);
     outbox = createOutboxAdmin(db);
-    relayAdmin = createRelayAdmin(db, { stallAfterMs: 5000, slotLagBytesMax: 1e9 });
+    relayAdmin = createRelayAdmin(db, {
+      stallAfterMs: 5000,
+      slotLagBytesMax: 1e9,
+      handledRetentionMs: 7 * 86_400_000,
+    });
   });
   beforeEach(() => clearHeldEvents(db));
 

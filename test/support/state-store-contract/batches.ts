@@ -37,6 +37,7 @@ export const move = (place: Place, from: number | undefined, to: number, rest: P
   nextOffset: to,
   streamTimeMs: Number.NEGATIVE_INFINITY,
   lateRecords: 0,
+  earlyRecords: 0,
   ...rest,
 });
 
@@ -57,6 +58,7 @@ export const batch = (projection: ProjectionId, rest: Partial<BatchCommit>): Bat
   states: [],
   parked: [],
   derived: [],
+  missed: [],
   ...rest,
 });
 
