@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { closeSync, mkdtempSync, openSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { RunReport } from './support/counting-reporter.ts';
 
 /**
  * The whole check in one command: format, lint, types and schemas first, then the specs, then one line that counts.
@@ -64,27 +65,30 @@ const runChecks = async (): Promise<Counts> => {
 };
 
 /** What the first lane prints goes straight out; what the others print comes, whole, when they are done. */
-const runLanes = async (): Promise<Counts> => {
+const runLanes = async (): Promise<RunReport> => {
   const dir = mkdtempSync(join(tmpdir(), 'millrace-lanes-'));
-  const total: Counts = { passed: 0, failed: 0 };
+  const reports: RunReport[] = [];
   try {
     const running = lanes.map((folders, lane) => {
       const outputFile = lane === 0 ? undefined : join(dir, `lane-${lane}`);
-      return { outputFile, counts: runSpecs(folders, outputFile) };
+      return { outputFile, report: runSpecs(folders, outputFile) };
     });
-    for (const { outputFile, counts } of running) {
-      const { passed, failed } = await counts;
+    for (const { outputFile, report } of running) {
+      reports.push(await report);
       if (outputFile !== undefined) process.stdout.write(readFileSync(outputFile));
-      total.passed += passed;
-      total.failed += failed;
     }
-    return total;
+    const sumOf = (count: 'passed' | 'failed') => reports.reduce((sum, report) => sum + report[count], 0);
+    return {
+      passed: sumOf('passed'),
+      failed: sumOf('failed'),
+      files: reports.flatMap(({ files }) => files),
+    };
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
 };
 
-const runSpecs = async (folders: readonly string[], outputFile?: string): Promise<Counts> => {
+const runSpecs = async (folders: readonly string[], outputFile?: string): Promise<RunReport> => {
   const dir = mkdtempSync(join(tmpdir(), 'millrace-counts-'));
   const file = join(dir, 'counts.json');
   try {
@@ -93,21 +97,28 @@ const runSpecs = async (folders: readonly string[], outputFile?: string): Promis
       folders.map((folder) => `test/${folder}/**/*.spec.ts`),
       { env: { TEST_COUNTS_FILE: file }, ...(outputFile !== undefined && { outputFile }) },
     );
-    const counts = readCounts(file);
+    const report = readReport(file);
     // mocha can fail without a failed test: a leak, a crash, a spec that does not load.
-    if (code !== 0 && counts.failed === 0) counts.failed = 1;
-    return counts;
+    return code !== 0 && report.failed === 0 ? { ...report, failed: 1 } : report;
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
 };
 
-const readCounts = (file: string): Counts => {
+const readReport = (file: string): RunReport => {
   try {
-    return JSON.parse(readFileSync(file, 'utf8')) as Counts;
+    return JSON.parse(readFileSync(file, 'utf8')) as RunReport;
   } catch {
-    return { passed: 0, failed: 1 };
+    return { passed: 0, failed: 1, files: [] };
   }
+};
+
+const slowestShown = 20;
+
+const printSlowest = (files: RunReport['files']): void => {
+  const slowest = files.toSorted((a, b) => b.seconds - a.seconds).slice(0, slowestShown);
+  const lines = slowest.map(({ file, seconds }) => `${seconds.toFixed(1).padStart(8)} s  ${file}\n`);
+  process.stdout.write(`Slowest spec files:\n${lines.join('')}`);
 };
 
 const [suite] = process.argv.slice(2);
@@ -117,6 +128,7 @@ if (suite !== undefined && !suites.includes(suite)) {
 }
 const checks = suite === undefined ? await runChecks() : { passed: 0, failed: 0 };
 const specs = await (suite === undefined ? runLanes() : runSpecs([suite]));
+if (suite === undefined) printSlowest(specs.files);
 const failed = checks.failed + specs.failed;
 process.stdout.write(`${checks.passed + specs.passed} passed, ${failed} failed\n`);
 process.exitCode = failed === 0 ? 0 : 1;
