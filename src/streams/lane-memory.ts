@@ -129,6 +129,10 @@ export class HandledByBatch {
     return bucket;
   }
 
+  get isEmpty(): boolean {
+    return this.#buckets.size === 0;
+  }
+
   *entries(): Generator<{ place: Place; bucketStartMs: number; ids: ReadonlySet<string> }> {
     for (const [name, buckets] of this.#buckets) {
       const place = this.#places.get(name);
