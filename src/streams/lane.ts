@@ -165,7 +165,7 @@ export class Lane {
   async tick(quiet: QuietPlaces): Promise<Round | undefined> {
     if (this.#dueStates.length === 0) return undefined;
     const nowMs = this.#options.clock();
-    const wallClockMs = Math.min(nowMs, quiet.untilMs);
+    const wallClockMs = this.#goesByTime ? Math.min(nowMs, quiet.untilMs) : nowMs;
     const inputs: PlaceInput[] = [];
     let isWaitedFor = false;
     for (const [task, places] of this.#places.tasks) {
@@ -174,7 +174,7 @@ export class Lane {
         continue;
       const dueAtMs = await this.#firstDue(task, nowMs);
       if (dueAtMs === undefined) continue;
-      if (dueAtMs <= Math.max(wallClockMs, task.tail.streamTimeMs)) inputs.push(tickOf(owned, wallClockMs));
+      if (dueAtMs <= wallClockMs) inputs.push(tickOf(owned, wallClockMs));
       else isWaitedFor = true;
     }
     // What the answer takes for sent may not have been read yet: it counts for what is found quiet after it.
