@@ -97,6 +97,7 @@ export type ReplayAnswer = ReturnType<typeof replayAnswer>;
 export const dropAnswer = (topics: LetterTopics, report: DropReport) => ({
   outcome: report.outcome,
   releasedKeys: report.releasedKeys,
+  waitingKeys: [...report.waitingKeys],
   ...changedAnswer(topics, report),
 });
 export type DropAnswer = ReturnType<typeof dropAnswer>;

@@ -14,6 +14,8 @@ import { replayLetters } from './replay-letters.ts';
 import type { Desk, OnProgress } from './scan-letters.ts';
 import { type LetterSelection, selectLetters } from './select-letters.ts';
 import { type ReadValue, type ShownLetter, showLetter } from './show-letter.ts';
+import { type OrderSteps, type SkipReport, type SkipRequest, skipMissingVersion } from './skip-version.ts';
+import { findWaitingKeys, type WaitingKey } from './waiting-keys.ts';
 import { whyNotDrop, whyNotReplay, whyNotReplayKeys } from './why-not.ts';
 
 interface LookOptions {
@@ -48,6 +50,8 @@ export interface DropReport {
   readonly letters: readonly DeadLetter[];
   /** Keys that had been parked and go on without what was dropped. */
   readonly releasedKeys: number;
+  /** Keys of the letters that wait for a version which may be that of a letter: then it will never come. */
+  readonly waitingKeys: readonly WaitingKey[];
   readonly refused: readonly Refusal[];
   readonly more: boolean;
 }
@@ -65,6 +69,8 @@ export interface DeadLetterAdmin {
   show(place: LetterPlace): Promise<ShownLetter | undefined>;
   replay(selection: LetterSelection, options: ReplayOptions): Promise<ReplayReport | Busy>;
   drop(selection: LetterSelection, options: ChangeOptions): Promise<DropReport | Busy>;
+  /** Lets a key go on without a version that will never come. */
+  skipVersion(request: SkipRequest, options: Omit<ChangeOptions, 'onProgress'>): Promise<SkipReport>;
 }
 
 export interface DeadLetterAdminOptions {
@@ -76,6 +82,7 @@ export interface DeadLetterAdminOptions {
   readonly readValue: ReadValue;
   readonly replaysMax: number;
   readonly newReplayId: () => string;
+  readonly orderSteps: OrderSteps;
 }
 
 export const createDeadLetterAdmin = (options: DeadLetterAdminOptions): DeadLetterAdmin => {
@@ -112,6 +119,7 @@ export const createDeadLetterAdmin = (options: DeadLetterAdminOptions): DeadLett
         (desk) => inTurn(database, change, () => drop(options, desk, selection, change)),
         change.onProgress,
       ),
+    skipVersion: (request, change) => skipMissingVersion(options, request, change),
   };
 };
 
@@ -170,16 +178,17 @@ const drop = async (
   change: ChangeOptions,
 ): Promise<DropReport> => {
   const { letters, refused, more } = await selectLetters(desk, selection, whyNotDrop);
-  const report = { letters, refused, more, releasedKeys: 0 };
-  if (isRefused(selection, refused)) return { ...report, outcome: 'refused' };
-  if (change.dryRun) return { ...report, outcome: 'would-drop' };
   const { database } = options;
+  const report = { letters, refused, more, releasedKeys: 0, waitingKeys: [] };
+  if (isRefused(selection, refused)) return { ...report, outcome: 'refused' };
+  const waitingKeys = await findWaitingKeys(database, letters);
+  if (change.dryRun) return { ...report, waitingKeys, outcome: 'would-drop' };
   const dropped = await dropLetters({ desk, database }, letters, {
     who: change.who,
     chosenBy: unlessByIds(selection),
   });
   const settled = await settleKey(options, desk, selection, change);
-  return { ...report, outcome: 'dropped', releasedKeys: dropped + settled };
+  return { ...report, waitingKeys, outcome: 'dropped', releasedKeys: dropped + settled };
 };
 
 /** A key of which nothing is left to replay or drop may still be parked. */

@@ -16,6 +16,7 @@ export interface AuditEntry {
     | 'dead-letters.replay'
     | 'dead-letters.drop'
     | 'dead-letters.release'
+    | 'dead-letters.skip-version'
     | 'projections.swap'
     | 'projections.rollback';
   readonly target: Readonly<Record<string, unknown>>;
