@@ -198,6 +198,7 @@ export class MemoryStateStore implements StateStore {
     projection: ProjectionId,
     { state, key }: { readonly state: string; readonly key: string },
     change: (value: unknown) => Pick<StateChange, 'value' | 'dueAtMs'> | undefined,
+    { fences }: { readonly fences: boolean } = { fences: true },
   ): void {
     const id = `${idOf(projection)} ${state} ${key}`;
     const stored = this.#contents.states.get(id);
@@ -206,7 +207,7 @@ export class MemoryStateStore implements StateStore {
     const next = copyOf(this.#contents);
     const task = `${idOf(projection)} ${stored.place.partition}`;
     const { commits = 0, streamTimeMs = Number.NEGATIVE_INFINITY } = next.tasks.get(task) ?? {};
-    next.tasks.set(task, { commits: commits + 1, streamTimeMs });
+    if (fences) next.tasks.set(task, { commits: commits + 1, streamTimeMs });
     const { dueAtMs: _, ...rest } = stored;
     next.states.set(id, { ...rest, ...changed });
     this.#contents = next;

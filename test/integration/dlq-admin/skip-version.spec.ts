@@ -102,7 +102,7 @@ describe('skipping a version that will never come, on real servers', function ()
       releasedRecords: 1,
     });
 
-    await eventually(async () => expect(await statusOf('stuck')).to.equal('PAID'));
+    await eventually(async () => expect(await statusOf('stuck')).to.equal('paid'));
     expect(await waiting()).to.deep.equal([]);
     expect((await auditRows(db)).map(({ who, action, target }) => ({ who, action, target }))).to.deep.equal([
       {
@@ -167,6 +167,6 @@ describe('skipping a version that will never come, on real servers', function ()
     ]);
     const skipped = await post(asked);
     expect(skipped.body).to.include({ outcome: 'skipped', version: 2, next: 5, releasedRecords: 1 });
-    await eventually(async () => expect(await statusOf('over-http')).to.equal('PAID'));
+    await eventually(async () => expect(await statusOf('over-http')).to.equal('paid'));
   });
 });
