@@ -7,6 +7,7 @@ import type {
   StatsAnswer,
 } from '../dlq-admin/answers.ts';
 import type { SkipReport } from '../dlq-admin/skip-version.ts';
+import { parkedName } from '../streams/parked-name.ts';
 import { ago } from './ago.ts';
 import { hexDump } from './hex-dump.ts';
 import { table } from './table.ts';
@@ -250,7 +251,7 @@ const keyCommand = ({
 }: Pick<RefusalAnswer, 'key' | 'topic' | 'projection'>): string =>
   [
     'millrace dlq replay --key',
-    quoted(key ?? ''),
+    quoted(parkedName(key ?? '')),
     ...(topic ? ['--topic', quoted(topic)] : []),
     ...(projection ? ['--projection', quoted(projection)] : []),
     '--yes',

@@ -2,8 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { OffsetRange } from '../kafka/topic-reader.ts';
 import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database, SqlRunner } from '../postgres/database.ts';
+import { parkedName } from '../streams/parked-name.ts';
 import { isReplayable } from './dead-letter.ts';
-import { isOpen, storable } from './decision.ts';
+import { isOpen } from './decision.ts';
 import { sequenceOf } from './parked-keys.ts';
 import { type Desk, scanLetters } from './scan-letters.ts';
 
@@ -45,7 +46,7 @@ const releaseStatement = {
 };
 
 const find = (db: SqlRunner, { key, topic, projection }: KeyScope): Promise<readonly ParkedRow[]> =>
-  db.execute<ParkedRow>(findStatement, [storable(key), topic ?? null, projection ?? null]);
+  db.execute<ParkedRow>(findStatement, [parkedName(key), topic ?? null, projection ?? null]);
 
 /**
  * Lets keys go on that wait for nothing: their letters are decided about, what was replayed of them is through, and still
@@ -110,10 +111,10 @@ const release = (
   { key, who }: { key: string; who: string },
 ): Promise<boolean> =>
   database.transaction(async (tx) => {
-    const values = [projection, version, topic, partition, storable(key), records];
+    const values = [projection, version, topic, partition, parkedName(key), records];
     const gone = await tx.execute(releaseStatement, values);
     if (gone.length === 0) return false;
-    const target = { projection, version, topic, partition, key, records };
+    const target = { projection, version, topic, partition, key: parkedName(key), records };
     await writeAudit(tx, { who, action: 'dead-letters.release', target });
     return true;
   });

@@ -4,6 +4,7 @@ import { type SourceTime, sourceTime } from './event-time.ts';
 import { backoffOf } from './failure-policy.ts';
 import { compileNode, type Step } from './graph.ts';
 import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
+import { parkedName, storableText } from './parked-name.ts';
 import { flushPipes } from './piped-records.ts';
 import type { OwnedPlace, OwnedTask, Tail, TaskTail } from './place-tail.ts';
 import {
@@ -288,7 +289,7 @@ class Batch implements ComputedBatch {
     }
     const refused = condemned.get(record);
     if (refused) return { kind: 'refused', error: refused };
-    const parked = record.key === null ? undefined : attempt.parked.get(record.key);
+    const parked = record.key === null ? undefined : attempt.parked.get(parkedName(record.key));
     if (!parked || this.#isNextOf(parked, record)) return undefined;
     return {
       kind: 'parked',
@@ -299,7 +300,7 @@ class Batch implements ComputedBatch {
   succeeded(attempt: PlaceAttempt, record: DecodedRecord): void {
     this.#stretchOf(attempt, record).own.add(record.id);
     if (!record.raw.replay || record.key === null) return;
-    attempt.park(record.key, (parked) =>
+    attempt.park(parkedName(record.key), (parked) =>
       parked && parked.records > 1 ? { ...parked, records: parked.records - 1 } : undefined,
     );
   }
@@ -309,10 +310,11 @@ class Batch implements ComputedBatch {
     const key = 'key' in record ? record.key : (record.raw.key?.toString('utf8') ?? null);
     if (this.#options.topology.onFailure.afterRetries !== 'park-key' || key === null) return;
     const { replay, offset } = record.raw;
-    attempt.park(key, (parked) => ({
-      key,
+    const name = parkedName(key);
+    attempt.park(name, (parked) => ({
+      key: name,
       sinceOffset: parked?.sinceOffset ?? offset,
-      reason: parked?.reason ?? error.message,
+      reason: parked?.reason ?? storableText(error.message),
       // What was replayed has been counted when it came the first time.
       records: (parked?.records ?? 0) + (replay && parked ? 0 : 1),
       brokenReplay: replay ? replay.id : (parked?.brokenReplay ?? null),

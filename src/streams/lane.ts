@@ -15,6 +15,7 @@ import type { OwnedPlace, OwnedTask } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
+  type DueState,
   type PendingSince,
   type ProjectionId,
   type RecordSource,
@@ -94,6 +95,7 @@ export class Lane {
   readonly #outstanding: Round[] = [];
   #moved = withResolvers();
   #troubled = false;
+  #hasToldLeftBehind = false;
 
   constructor(options: LaneOptions) {
     const { topology, store, settings, log, stopping } = options;
@@ -163,6 +165,7 @@ export class Lane {
 
   /** Gives windows the chance to close by the wall clock, in tasks where nothing was left to read or on its way there. */
   async tick(quiet: QuietPlaces): Promise<Round | undefined> {
+    await this.#tellLeftBehind();
     if (this.#dueStates.length === 0) return undefined;
     const nowMs = this.#options.clock();
     const wallClockMs = this.#goesByTime ? Math.min(nowMs, quiet.untilMs) : nowMs;
@@ -185,12 +188,36 @@ export class Lane {
     return this.#round(current.map(({ owned }) => tickOf(owned, wallClockMs)));
   }
 
+  /** Once: a step that was renamed or taken away leaves windows that nobody closes. */
+  async #tellLeftBehind(): Promise<void> {
+    if (this.#hasToldLeftBehind) return;
+    this.#hasToldLeftBehind = true;
+    for (const task of this.#places.tasks.keys()) {
+      const found = await this.#findFirst(task, Number.POSITIVE_INFINITY, true);
+      if (!found) continue;
+      const { state, key } = found;
+      this.#options.log.warn(
+        { state, key },
+        'Windows of a step that the projection does not have any more are kept and never closed',
+      );
+      return;
+    }
+  }
+
   /** When the first window of a task was due, if it was by then. */
-  async #firstDue({ partition }: OwnedTask, untilMs: number): Promise<number | undefined> {
+  async #firstDue(task: OwnedTask, untilMs: number): Promise<number | undefined> {
+    return (await this.#findFirst(task, untilMs, false))?.dueAtMs;
+  }
+
+  async #findFirst(
+    { partition }: OwnedTask,
+    untilMs: number,
+    others: boolean,
+  ): Promise<DueState | undefined> {
     try {
-      const request = { partition, untilMs, statesMax: 1, states: this.#dueStates };
+      const request = { partition, untilMs, statesMax: 1, states: this.#dueStates, others };
       const [due] = await this.#options.store.findDue(this.#projection, request);
-      return due?.dueAtMs;
+      return due;
     } catch (error) {
       // Whatever is wrong with the store is told by the batches that need it.
       this.#options.log.debug({ err: error }, 'Windows that are due could not be looked for');

@@ -253,6 +253,12 @@ export class MemoryStateStore implements StateStore {
   }
 }
 
+/** What a database takes for a text, and for one in an index. */
+const requireText = (key: string, reason: string): void => {
+  if (key.includes('\0') || reason.includes('\0')) throw new RefusedData('A text has a zero byte');
+  if (Buffer.byteLength(key) > 2000) throw new RefusedData('The key does not fit into an index');
+};
+
 const withoutLate = (stored: StoredCheckpoint | undefined): Checkpoint | undefined =>
   stored && { nextOffset: stored.nextOffset, streamTimeMs: stored.streamTimeMs };
 
@@ -301,6 +307,7 @@ const changeParked = (next: Contents, { projection, parked }: BatchCommit): bool
   for (const { topic, partition, key, expectedRecords, parked: after } of parked) {
     const id = `${idOf(projection)} ${placeText({ topic, partition })} ${key}`;
     if (next.parked.get(id)?.records !== expectedRecords) return false;
+    if (after) requireText(key, after.reason);
     if (after) next.parked.set(id, { ...after, key });
     else next.parked.delete(id);
   }

@@ -306,6 +306,8 @@ export const describeStates = (
       expect(await keysOf({ statesMax: 2 })).to.deep.equal(['c', 'd']);
       expect(await keysOf({ statesMax: 1, others: true })).to.deep.equal(['a']);
       expect(await keysOf({ statesMax: 9, others: true })).to.deep.equal(['a', 'b']);
+      const ever = { ...request, untilMs: Number.POSITIVE_INFINITY, statesMax: 9 };
+      expect(await store.findDue(projection, ever)).to.have.length(2);
     });
 
     it('are due again only when they say so', async () => {
