@@ -158,9 +158,13 @@ export const describeChange = (answer: ReplayAnswer | DropAnswer, { byIds }: { b
       ? [byIds ? 'Leave --dry-run out to do it.' : 'Say --yes to do it.']
       : []),
     ...(more ? ['There are more; run it again for the next ones.'] : []),
+    ...('stillParked' in answer && answer.stillParked > 0 ? [stillParkedText] : []),
     ...('waitingKeys' in answer ? answer.waitingKeys.map(describeWaiting) : []),
   ].join('\n');
 };
+
+const stillParkedText =
+  'The key is parked still: a record of it has failed again, no projector runs, or its records come too fast. See millrace dlq list, then run it again.';
 
 const describeWaiting = ({ projection, key, missingVersion, records }: DropAnswer['waitingKeys'][number]) =>
   `${projection} holds ${records} later ${records === 1 ? 'record' : 'records'} of ${key} until version ${missingVersion} comes. If that was one of these letters: ${skipCommand({ projection, key, version: missingVersion })}`;
@@ -215,6 +219,7 @@ const after = (answer: ReplayAnswer | DropAnswer): string => {
   const { releasedKeys } = answer;
   return [
     'replayId' in answer && answer.replayId ? ` as ${answer.replayId}` : '',
+    'rounds' in answer && answer.rounds > 1 ? ` in ${answer.rounds} rounds` : '',
     releasedKeys === 0 ? '' : `; keys that are not parked any more: ${releasedKeys}`,
   ].join('');
 };

@@ -89,6 +89,8 @@ const changedAnswer = (topics: LetterTopics, { letters, refused, more }: ReplayR
 export const replayAnswer = (topics: LetterTopics, report: ReplayReport) => ({
   outcome: report.outcome,
   replayId: report.replayId,
+  rounds: report.rounds,
+  stillParked: report.stillParked,
   releasedKeys: report.releasedKeys,
   ...changedAnswer(topics, report),
 });

@@ -2,6 +2,7 @@ import type { RecordProducer } from '../kafka/record-producer.ts';
 import { TopicReadError, type TopicReader } from '../kafka/topic-reader.ts';
 import { OperatorError } from '../operator-error.ts';
 import type { Database } from '../postgres/database.ts';
+import { chaseKey } from './chase-key.ts';
 import { countCauses, type LetterStats } from './count-causes.ts';
 import { type DeadLetter, isReplayable } from './dead-letter.ts';
 import { dropLetters } from './drop-letters.ts';
@@ -9,7 +10,7 @@ import { type LetterPlace, type LetterTopics, physicalTopicOf } from './letter-i
 import { type LetterList, type ListRequest, listLetters } from './list-letters.ts';
 import { oneAtATime } from './one-at-a-time.ts';
 import type { Refusal } from './refusal.ts';
-import { releaseKeys } from './release-keys.ts';
+import { type KeyScope, releaseKeys } from './release-keys.ts';
 import { replayLetters } from './replay-letters.ts';
 import type { Desk, OnProgress } from './scan-letters.ts';
 import { type LetterSelection, selectLetters } from './select-letters.ts';
@@ -38,6 +39,10 @@ export interface ReplayReport {
   readonly outcome: 'replayed' | 'would-replay' | 'refused';
   /** What was replayed together; null when nothing was. */
   readonly replayId: string | null;
+  /** How often it was looked for more of a key, because records came while others of it were on their way. */
+  readonly rounds: number;
+  /** Places where the key is parked still; 0 where no key was asked for. */
+  readonly stillParked: number;
   readonly letters: readonly DeadLetter[];
   /** Keys that had been parked, had nothing left to wait for, and go on. */
   readonly releasedKeys: number;
@@ -148,11 +153,11 @@ const replay = async (
   selection: LetterSelection,
   change: ReplayOptions,
 ): Promise<ReplayReport> => {
-  const { database, replaysMax, newReplayId, openProducer } = options;
+  const { database, topics, replaysMax, newReplayId, openProducer } = options;
   const rules = { replaysMax, force: change.force };
   const whyNot = selection.by === 'key' ? whyNotReplayKeys(desk, rules) : whyNotReplay(desk, rules);
   const { letters, refused, more } = await selectLetters(desk, selection, whyNot);
-  const report = { letters, refused, more, replayId: null, releasedKeys: 0 };
+  const report = { letters, refused, more, replayId: null, releasedKeys: 0, rounds: 0, stillParked: 0 };
   if (isRefused(selection, refused)) return { ...report, outcome: 'refused' };
   const releasedKeys = letters.length === 0 ? await settleKey(options, desk, selection, change) : 0;
   if (change.dryRun) return { ...report, outcome: 'would-replay', releasedKeys };
@@ -160,12 +165,27 @@ const replay = async (
   const replayId = newReplayId();
   const producer = openProducer();
   try {
-    await replayLetters({ desk, database, producer }, letters.filter(isReplayable), {
-      id: replayId,
-      who: change.who,
-      chosenBy: unlessByIds(selection),
+    const send = (some: readonly DeadLetter[]): Promise<void> =>
+      replayLetters({ desk, database, producer }, some.filter(isReplayable), {
+        id: replayId,
+        who: change.who,
+        chosenBy: unlessByIds(selection),
+      });
+    const begunAt = new Date(Date.now() - clocksApartMaxMs);
+    await send(letters);
+    const done = { ...report, outcome: 'replayed' as const, replayId, rounds: 1 };
+    if (selection.by !== 'key' || more) return done;
+    const chased = await chaseKey({
+      database,
+      scope: keyScopeOf(topics, selection),
+      replayId,
+      letters,
+      findOpen: async () =>
+        (await selectLetters({ ...desk, onProgress: () => {} }, { ...selection, since: begunAt }, whyNot))
+          .letters,
+      replay: send,
     });
-    return { ...report, outcome: 'replayed', replayId };
+    return { ...done, letters: chased.letters, rounds: chased.rounds, stillParked: chased.parked };
   } finally {
     await producer.close();
   }
@@ -199,10 +219,16 @@ const settleKey = async (
   change: ChangeOptions,
 ): Promise<number> => {
   if (selection.by !== 'key') return 0;
-  const { key, projection, topic } = selection;
-  const scope = { key, projection, topic: topic && physicalTopicOf(topics, topic) };
-  return releaseKeys({ desk, database }, scope, change);
+  return releaseKeys({ desk, database }, keyScopeOf(topics, selection), change);
 };
+
+/** Clocks of projectors and of this process may differ by so much; what was seen before is known by its decision. */
+const clocksApartMaxMs = 60_000;
+
+const keyScopeOf = (
+  topics: LetterTopics,
+  { key, projection, topic }: LetterSelection & { readonly by: 'key' },
+): KeyScope => ({ key, projection, topic: topic && physicalTopicOf(topics, topic) });
 
 /** Who names letters means all of them; a filter means those that can be. */
 const isRefused = ({ by }: LetterSelection, refused: readonly Refusal[]): boolean =>

@@ -21,6 +21,8 @@ interface ParkedRow {
   readonly topic: string;
   readonly partition: number;
   readonly records: number;
+  /** A replay whose first record failed again. */
+  readonly brokenReplay: string | null;
   /** How far the projection has come there; null before its first record. */
   readonly nextOffset: number | null;
 }
@@ -28,7 +30,8 @@ interface ParkedRow {
 const findStatement = {
   name: 'find-parked-key-with-checkpoints',
   text: `
-    select p.projection, p.version, p.topic, p.partition, p.records, c.next_offset as "nextOffset"
+    select p.projection, p.version, p.topic, p.partition, p.records, p.broken_replay as "brokenReplay",
+           c.next_offset as "nextOffset"
     from projection_parked_key p
     left join projection_checkpoint c
       on c.projection = p.projection and c.version = p.version and c.topic = p.topic and c.partition = p.partition
@@ -45,7 +48,10 @@ const releaseStatement = {
     returning records`,
 };
 
-const find = (db: SqlRunner, { key, topic, projection }: KeyScope): Promise<readonly ParkedRow[]> =>
+export const findParkedKeys = (
+  db: SqlRunner,
+  { key, topic, projection }: KeyScope,
+): Promise<readonly ParkedRow[]> =>
   db.execute<ParkedRow>(findStatement, [parkedName(key), topic ?? null, projection ?? null]);
 
 /**
@@ -58,7 +64,7 @@ export const releaseKeys = async (
   scope: KeyScope,
   { who, dryRun }: { who: string; dryRun: boolean },
 ): Promise<number> => {
-  const parked = await find(database, scope);
+  const parked = await findParkedKeys(database, scope);
   if (parked.length === 0) return 0;
   // In this order: whatever is in the topic now is through by the second look, and its letters lie there by the third.
   const ends = await desk.reader.ranges([...new Set(parked.map(({ topic }) => topic))]);
@@ -84,7 +90,7 @@ const waitUntilThrough = async (
   const isThrough = ({ topic, partition, nextOffset }: ParkedRow): boolean =>
     ends.some((at) => at.topic === topic && at.partition === partition && (nextOffset ?? -1) >= at.end);
   for (let waitedMs = 0; ; waitedMs += lookEveryMs) {
-    const rows = await find(db, scope);
+    const rows = await findParkedKeys(db, scope);
     if (rows.every(isThrough) || waitedMs >= waitMs) return new Set(rows.filter(isThrough).map(rowText));
     await pause(lookEveryMs);
   }

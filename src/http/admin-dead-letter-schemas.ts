@@ -261,6 +261,13 @@ export const ReplayLettersAnswer = Type.Object(
   {
     outcome: Type.Union([Type.Literal('replayed'), Type.Literal('would-replay')]),
     replayId: Nullable,
+    rounds: Type.Integer({
+      description:
+        'How often more of a key was replayed, because records came while others were on their way',
+    }),
+    stillParked: Type.Integer({
+      description: 'Places where the key is parked still: a record has failed again, or no projector runs',
+    }),
     releasedKeys: Type.Integer({
       description: 'Keys that had been parked with nothing left to wait for, and go on',
     }),

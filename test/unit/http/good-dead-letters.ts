@@ -59,6 +59,8 @@ export const goodDeadLetters: DeadLetterAdmin = {
   replay: async (_selection, { dryRun }) => ({
     outcome: dryRun ? 'would-replay' : 'replayed',
     replayId: dryRun ? null : decision.replayId,
+    rounds: dryRun ? 0 : 1,
+    stillParked: 0,
     releasedKeys: 0,
     letters: [deadLetter],
     refused: [],
