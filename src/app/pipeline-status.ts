@@ -40,6 +40,8 @@ interface StandingKeys {
   readonly since: Date;
   /** One of them, to begin with. */
   readonly example: string;
+  /** What that one waits for; null where it is parked. */
+  readonly missingVersion: number | null;
 }
 
 interface OutOfTime {
@@ -166,11 +168,14 @@ const standingKeysStatement = {
   name: 'status-standing-keys',
   text: `
     select projection, because, count(*) as keys, sum(records)::bigint as records, min(since) as since,
-           (array_agg(key order by since))[1] as example
+           (array_agg(key order by since))[1] as example,
+           (array_agg(missing_version order by since))[1] as "missingVersion"
     from (
-      select projection, version, 'parked' as because, key, records, parked_at as since from projection_parked_key
+      select projection, version, 'parked' as because, key, records, parked_at as since, null::bigint as missing_version
+      from projection_parked_key
       union all
-      select projection, version, 'version-missing', key, records, changed_at from projection_waiting_key
+      select projection, version, 'version-missing', key, records, changed_at, missing_version
+      from projection_waiting_key
     ) standing
     join projection_live using (projection, version)
     group by projection, because

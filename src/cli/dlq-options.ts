@@ -35,6 +35,12 @@ export const limitArgument = (text: string): number => {
   return limit;
 };
 
+export const versionArgument = (text: string): number => {
+  const version = /^\d{1,15}$/.test(text) ? Number(text) : 0;
+  if (version < 1) throw new InvalidArgumentError('A version is a whole number from 1 on.');
+  return version;
+};
+
 export const withFilterOptions = (command: Command): Command =>
   command
     .option('--topic <topic>', 'only of this topic, such as like-events')

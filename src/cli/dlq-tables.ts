@@ -6,6 +6,8 @@ import type {
   ShownAnswer,
   StatsAnswer,
 } from '../dlq-admin/answers.ts';
+import type { SkipReport } from '../dlq-admin/skip-version.ts';
+import { parkedName } from '../streams/parked-name.ts';
 import { ago } from './ago.ts';
 import { hexDump } from './hex-dump.ts';
 import { table } from './table.ts';
@@ -156,18 +158,73 @@ export const describeChange = (answer: ReplayAnswer | DropAnswer, { byIds }: { b
       ? [byIds ? 'Leave --dry-run out to do it.' : 'Say --yes to do it.']
       : []),
     ...(more ? ['There are more; run it again for the next ones.'] : []),
+    ...('stillParked' in answer && answer.stillParked > 0 ? [stillParkedText] : []),
+    ...('waitingKeys' in answer ? answer.waitingKeys.map(describeWaiting) : []),
   ].join('\n');
+};
+
+const stillParkedText =
+  'The key is parked still: a record of it has failed again, no projector runs, or its records come too fast. See millrace dlq list, then run it again.';
+
+const describeWaiting = ({ projection, key, missingVersion, records }: DropAnswer['waitingKeys'][number]) =>
+  `${projection} holds ${records} later ${records === 1 ? 'record' : 'records'} of ${key} until version ${missingVersion} comes. If that was one of these letters: ${skipCommand({ projection, key, version: missingVersion })}`;
+
+export const skipCommand = ({
+  projection,
+  key,
+  version,
+}: {
+  readonly projection: string;
+  readonly key: string;
+  readonly version: number;
+}): string => `millrace dlq skip-version ${quoted(projection)} ${quoted(key)} ${version}`;
+
+/** What became of a version that was said never to come. */
+export const describeSkip = (
+  report: SkipReport,
+  { projection, key }: { readonly projection: string; readonly key: string },
+): string => {
+  if (report.outcome === 'refused') return describeSkipRefusal(report, { projection, key });
+  const { outcome, version, step, next, releasedRecords } = report;
+  return [
+    `${outcome === 'skipped' ? 'Skipped' : 'Would skip'} version ${version} of ${key} in ${projection} (${step}).`,
+    releasedRecords === 0
+      ? `Nothing goes on with it yet; the key waits for version ${next}.`
+      : `${releasedRecords} held ${releasedRecords === 1 ? 'record goes' : 'records go'} on as soon as the projection runs; after that the key waits for version ${next}.`,
+    ...(outcome === 'would-skip' ? ['Leave --dry-run out to do it.'] : []),
+  ].join('\n');
+};
+
+const describeSkipRefusal = (
+  { reason, version, next, steps }: SkipReport & { readonly outcome: 'refused' },
+  { projection, key }: { readonly projection: string; readonly key: string },
+): string => {
+  switch (reason) {
+    case 'no-such-step':
+      return steps.length === 0
+        ? `Nothing was done: no projection ${projection} waits for versions. millrace topologies names what there is.`
+        : `Nothing was done: ${projection} has no such step; those that wait for versions are ${steps.join(', ')}.`;
+    case 'unknown-key':
+      return `Nothing was done: ${projection} knows nothing of ${key}, or not yet. When later versions are held, millrace status shows the key.`;
+    case 'several-steps':
+      return `Nothing was done: several steps of ${projection} know ${key}. Say which one with --step: ${steps.join(', ')}.`;
+    case 'held':
+      return `Nothing was done: version ${version} of ${key} is here and is held until version ${next} comes.`;
+    case 'passed':
+      return `Nothing was done: version ${version} of ${key} was handed on or skipped before; the key waits for version ${next}.`;
+  }
 };
 
 const after = (answer: ReplayAnswer | DropAnswer): string => {
   const { releasedKeys } = answer;
   return [
     'replayId' in answer && answer.replayId ? ` as ${answer.replayId}` : '',
+    'rounds' in answer && answer.rounds > 1 ? ` in ${answer.rounds} rounds` : '',
     releasedKeys === 0 ? '' : `; keys that are not parked any more: ${releasedKeys}`,
   ].join('');
 };
 
-const quoted = (text: string): string =>
+export const quoted = (text: string): string =>
   /^[A-Za-z0-9._/:@-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 const describeRefusal = (refusal: RefusalAnswer): string => {
@@ -199,7 +256,7 @@ const keyCommand = ({
 }: Pick<RefusalAnswer, 'key' | 'topic' | 'projection'>): string =>
   [
     'millrace dlq replay --key',
-    quoted(key ?? ''),
+    quoted(parkedName(key ?? '')),
     ...(topic ? ['--topic', quoted(topic)] : []),
     ...(projection ? ['--projection', quoted(projection)] : []),
     '--yes',

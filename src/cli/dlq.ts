@@ -19,9 +19,16 @@ import {
   letterOf,
   limitArgument,
   selectionOf,
+  versionArgument,
   withFilterOptions,
 } from './dlq-options.ts';
-import { describeChange, describeLetters, describeShownLetter, describeStats } from './dlq-tables.ts';
+import {
+  describeChange,
+  describeLetters,
+  describeShownLetter,
+  describeSkip,
+  describeStats,
+} from './dlq-tables.ts';
 import { letterProgress } from './letter-progress.ts';
 import { operatorHere } from './operator-here.ts';
 import { readConfig, withServers } from './session.ts';
@@ -36,7 +43,8 @@ export const dlqCommand = (): Command =>
     .addCommand(showCommand())
     .addCommand(statsCommand())
     .addCommand(replayCommand())
-    .addCommand(dropCommand());
+    .addCommand(dropCommand())
+    .addCommand(skipVersionCommand());
 
 const onLetters = <T>(
   kind: 'looking' | 'working',
@@ -164,6 +172,32 @@ const dropCommand = (): Command =>
     print(options.json, answer, () => describeChange(answer, { byIds: ids.length > 0 }));
     failIfNothingWasDone(answer);
   });
+
+interface SkipOptions {
+  readonly step?: string;
+  readonly dryRun?: boolean;
+  readonly json?: boolean;
+}
+
+const skipVersionCommand = (): Command =>
+  new Command('skip-version')
+    .description(
+      'Tell a projection that a version of a key will never come: the later ones that it holds go on without it',
+    )
+    .argument('<projection>', 'the one that waits, such as order-view')
+    .argument('<key>', 'as millrace status tells it')
+    .argument('[version]', 'the one that is missing now, unless told', versionArgument)
+    .option('--step <name>', 'where several steps of the projection wait for versions')
+    .option('--dry-run', 'only say what would be done')
+    .option('--json', 'as JSON')
+    .action(async (projection: string, key: string, version: number | undefined, options: SkipOptions) => {
+      const { step, dryRun = false, json } = options;
+      const report = await onLetters('working', (admin) =>
+        admin.skipVersion({ projection, key, version, step }, { who: operatorHere(), dryRun }),
+      );
+      print(json, report, () => describeSkip(report, { projection, key }));
+      if (report.outcome === 'refused') process.exitCode = 1;
+    });
 
 const unlessBusy = <Report extends ReplayReport | DropReport>(report: Report | Busy): Report => {
   if (report.outcome !== 'busy') return report as Report;

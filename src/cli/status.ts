@@ -1,6 +1,7 @@
 import { Command } from 'commander';
 import { type PipelineStatus, readPipelineStatus } from '../app/pipeline-status.ts';
 import { ago } from './ago.ts';
+import { quoted, skipCommand } from './dlq-tables.ts';
 import { relayPicture } from './relay-picture.ts';
 import { withServers } from './session.ts';
 import { table } from './table.ts';
@@ -43,13 +44,21 @@ export const picture = (status: PipelineStatus, now: Date): string => {
 };
 
 const standingKeysLine = (
-  { projection, because, keys, records, since, example }: PipelineStatus['standingKeys'][number],
+  {
+    projection,
+    because,
+    keys,
+    records,
+    since,
+    example,
+    missingVersion,
+  }: PipelineStatus['standingKeys'][number],
   now: Date,
 ): string => {
   const what = `${projection}: ${number(keys)} ${keys === 1 ? 'key stands' : 'keys stand'} still with ${number(records)} ${records === 1 ? 'record' : 'records'} (${example}, ${ago(since, now)})`;
   return because === 'parked'
-    ? `${what}: an earlier record is among the dead letters. npx millrace dlq list --projection ${projection}`
-    : `${what}: a version is missing. It may be on its way (npx millrace outbox failed), or a dead letter`;
+    ? `${what}: an earlier record is among the dead letters (npx millrace dlq list --projection ${projection}). When its cause is mended: npx millrace dlq replay --key ${quoted(example)} --projection ${projection} --yes`
+    : `${what}: version ${missingVersion} is missing. It may be on its way (npx millrace outbox failed), or a dead letter (npx millrace dlq list --projection ${projection} --key ${quoted(example)}). If it will never come: npx ${skipCommand({ projection, key: example, version: missingVersion ?? 1 })}`;
 };
 
 const outOfTimeLine = ({

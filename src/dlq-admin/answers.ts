@@ -89,6 +89,8 @@ const changedAnswer = (topics: LetterTopics, { letters, refused, more }: ReplayR
 export const replayAnswer = (topics: LetterTopics, report: ReplayReport) => ({
   outcome: report.outcome,
   replayId: report.replayId,
+  rounds: report.rounds,
+  stillParked: report.stillParked,
   releasedKeys: report.releasedKeys,
   ...changedAnswer(topics, report),
 });
@@ -97,6 +99,7 @@ export type ReplayAnswer = ReturnType<typeof replayAnswer>;
 export const dropAnswer = (topics: LetterTopics, report: DropReport) => ({
   outcome: report.outcome,
   releasedKeys: report.releasedKeys,
+  waitingKeys: [...report.waitingKeys],
   ...changedAnswer(topics, report),
 });
 export type DropAnswer = ReturnType<typeof dropAnswer>;

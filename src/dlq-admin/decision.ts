@@ -1,3 +1,4 @@
+import { storableText } from '../streams/parked-name.ts';
 import type { DeadLetter } from './dead-letter.ts';
 
 /** What an operator has decided about a letter. */
@@ -33,4 +34,4 @@ export const isOpen = ({ decision }: JudgedLetter): boolean => decision?.doneAt 
 
 /** PostgreSQL's texts cannot hold the one character that a letter from elsewhere may have in its key. */
 export const storable = <T extends string | null>(text: T): T =>
-  (text === null ? null : text.replaceAll('\0', '\uFFFD')) as T;
+  (text === null ? null : storableText(text)) as T;

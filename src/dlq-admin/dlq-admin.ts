@@ -2,6 +2,7 @@ import type { RecordProducer } from '../kafka/record-producer.ts';
 import { TopicReadError, type TopicReader } from '../kafka/topic-reader.ts';
 import { OperatorError } from '../operator-error.ts';
 import type { Database } from '../postgres/database.ts';
+import { chaseKey } from './chase-key.ts';
 import { countCauses, type LetterStats } from './count-causes.ts';
 import { type DeadLetter, isReplayable } from './dead-letter.ts';
 import { dropLetters } from './drop-letters.ts';
@@ -9,11 +10,13 @@ import { type LetterPlace, type LetterTopics, physicalTopicOf } from './letter-i
 import { type LetterList, type ListRequest, listLetters } from './list-letters.ts';
 import { oneAtATime } from './one-at-a-time.ts';
 import type { Refusal } from './refusal.ts';
-import { releaseKeys } from './release-keys.ts';
+import { type KeyScope, releaseKeys } from './release-keys.ts';
 import { replayLetters } from './replay-letters.ts';
 import type { Desk, OnProgress } from './scan-letters.ts';
 import { type LetterSelection, selectLetters } from './select-letters.ts';
 import { type ReadValue, type ShownLetter, showLetter } from './show-letter.ts';
+import { type OrderSteps, type SkipReport, type SkipRequest, skipMissingVersion } from './skip-version.ts';
+import { findWaitingKeys, type WaitingKey } from './waiting-keys.ts';
 import { whyNotDrop, whyNotReplay, whyNotReplayKeys } from './why-not.ts';
 
 interface LookOptions {
@@ -36,6 +39,10 @@ export interface ReplayReport {
   readonly outcome: 'replayed' | 'would-replay' | 'refused';
   /** What was replayed together; null when nothing was. */
   readonly replayId: string | null;
+  /** How often it was looked for more of a key, because records came while others of it were on their way. */
+  readonly rounds: number;
+  /** Places where the key is parked still; 0 where no key was asked for. */
+  readonly stillParked: number;
   readonly letters: readonly DeadLetter[];
   /** Keys that had been parked, had nothing left to wait for, and go on. */
   readonly releasedKeys: number;
@@ -48,6 +55,8 @@ export interface DropReport {
   readonly letters: readonly DeadLetter[];
   /** Keys that had been parked and go on without what was dropped. */
   readonly releasedKeys: number;
+  /** Keys of the letters that wait for a version which may be that of a letter: then it will never come. */
+  readonly waitingKeys: readonly WaitingKey[];
   readonly refused: readonly Refusal[];
   readonly more: boolean;
 }
@@ -65,6 +74,8 @@ export interface DeadLetterAdmin {
   show(place: LetterPlace): Promise<ShownLetter | undefined>;
   replay(selection: LetterSelection, options: ReplayOptions): Promise<ReplayReport | Busy>;
   drop(selection: LetterSelection, options: ChangeOptions): Promise<DropReport | Busy>;
+  /** Lets a key go on without a version that will never come. */
+  skipVersion(request: SkipRequest, options: Omit<ChangeOptions, 'onProgress'>): Promise<SkipReport>;
 }
 
 export interface DeadLetterAdminOptions {
@@ -76,6 +87,7 @@ export interface DeadLetterAdminOptions {
   readonly readValue: ReadValue;
   readonly replaysMax: number;
   readonly newReplayId: () => string;
+  readonly orderSteps: OrderSteps;
 }
 
 export const createDeadLetterAdmin = (options: DeadLetterAdminOptions): DeadLetterAdmin => {
@@ -112,6 +124,7 @@ export const createDeadLetterAdmin = (options: DeadLetterAdminOptions): DeadLett
         (desk) => inTurn(database, change, () => drop(options, desk, selection, change)),
         change.onProgress,
       ),
+    skipVersion: (request, change) => skipMissingVersion(options, request, change),
   };
 };
 
@@ -140,11 +153,11 @@ const replay = async (
   selection: LetterSelection,
   change: ReplayOptions,
 ): Promise<ReplayReport> => {
-  const { database, replaysMax, newReplayId, openProducer } = options;
+  const { database, topics, replaysMax, newReplayId, openProducer } = options;
   const rules = { replaysMax, force: change.force };
   const whyNot = selection.by === 'key' ? whyNotReplayKeys(desk, rules) : whyNotReplay(desk, rules);
   const { letters, refused, more } = await selectLetters(desk, selection, whyNot);
-  const report = { letters, refused, more, replayId: null, releasedKeys: 0 };
+  const report = { letters, refused, more, replayId: null, releasedKeys: 0, rounds: 0, stillParked: 0 };
   if (isRefused(selection, refused)) return { ...report, outcome: 'refused' };
   const releasedKeys = letters.length === 0 ? await settleKey(options, desk, selection, change) : 0;
   if (change.dryRun) return { ...report, outcome: 'would-replay', releasedKeys };
@@ -152,12 +165,27 @@ const replay = async (
   const replayId = newReplayId();
   const producer = openProducer();
   try {
-    await replayLetters({ desk, database, producer }, letters.filter(isReplayable), {
-      id: replayId,
-      who: change.who,
-      chosenBy: unlessByIds(selection),
+    const send = (some: readonly DeadLetter[]): Promise<void> =>
+      replayLetters({ desk, database, producer }, some.filter(isReplayable), {
+        id: replayId,
+        who: change.who,
+        chosenBy: unlessByIds(selection),
+      });
+    const begunAt = new Date(Date.now() - clocksApartMaxMs);
+    await send(letters);
+    const done = { ...report, outcome: 'replayed' as const, replayId, rounds: 1 };
+    if (selection.by !== 'key' || more) return done;
+    const chased = await chaseKey({
+      database,
+      scope: keyScopeOf(topics, selection),
+      replayId,
+      letters,
+      findOpen: async () =>
+        (await selectLetters({ ...desk, onProgress: () => {} }, { ...selection, since: begunAt }, whyNot))
+          .letters,
+      replay: send,
     });
-    return { ...report, outcome: 'replayed', replayId };
+    return { ...done, letters: chased.letters, rounds: chased.rounds, stillParked: chased.parked };
   } finally {
     await producer.close();
   }
@@ -170,16 +198,17 @@ const drop = async (
   change: ChangeOptions,
 ): Promise<DropReport> => {
   const { letters, refused, more } = await selectLetters(desk, selection, whyNotDrop);
-  const report = { letters, refused, more, releasedKeys: 0 };
-  if (isRefused(selection, refused)) return { ...report, outcome: 'refused' };
-  if (change.dryRun) return { ...report, outcome: 'would-drop' };
   const { database } = options;
+  const report = { letters, refused, more, releasedKeys: 0, waitingKeys: [] };
+  if (isRefused(selection, refused)) return { ...report, outcome: 'refused' };
+  const waitingKeys = await findWaitingKeys(database, letters);
+  if (change.dryRun) return { ...report, waitingKeys, outcome: 'would-drop' };
   const dropped = await dropLetters({ desk, database }, letters, {
     who: change.who,
     chosenBy: unlessByIds(selection),
   });
   const settled = await settleKey(options, desk, selection, change);
-  return { ...report, outcome: 'dropped', releasedKeys: dropped + settled };
+  return { ...report, waitingKeys, outcome: 'dropped', releasedKeys: dropped + settled };
 };
 
 /** A key of which nothing is left to replay or drop may still be parked. */
@@ -190,10 +219,16 @@ const settleKey = async (
   change: ChangeOptions,
 ): Promise<number> => {
   if (selection.by !== 'key') return 0;
-  const { key, projection, topic } = selection;
-  const scope = { key, projection, topic: topic && physicalTopicOf(topics, topic) };
-  return releaseKeys({ desk, database }, scope, change);
+  return releaseKeys({ desk, database }, keyScopeOf(topics, selection), change);
 };
+
+/** Clocks of projectors and of this process may differ by so much; what was seen before is known by its decision. */
+const clocksApartMaxMs = 60_000;
+
+const keyScopeOf = (
+  topics: LetterTopics,
+  { key, projection, topic }: LetterSelection & { readonly by: 'key' },
+): KeyScope => ({ key, projection, topic: topic && physicalTopicOf(topics, topic) });
 
 /** Who names letters means all of them; a filter means those that can be. */
 const isRefused = ({ by }: LetterSelection, refused: readonly Refusal[]): boolean =>

@@ -1,3 +1,4 @@
+import { parkedName } from '../streams/parked-name.ts';
 import type { LetterKind } from '../streams/ports.ts';
 import type { DeadLetter } from './dead-letter.ts';
 
@@ -26,9 +27,13 @@ export const matches = (filter: LetterFilter, letter: DeadLetter): boolean =>
   (filter.projection === undefined || letter.projection === filter.projection) &&
   (filter.kind === undefined || letter.kind === filter.kind) &&
   (filter.exception === undefined || tells(letter, filter.exception)) &&
-  (filter.key === undefined || letter.key === filter.key) &&
+  (filter.key === undefined || isOfKey(letter, filter.key)) &&
   (filter.since === undefined || letter.failedAt >= filter.since) &&
   (filter.until === undefined || letter.failedAt < filter.until);
+
+/** A key that nobody can type is also found by the name under which it is parked. */
+const isOfKey = ({ key }: DeadLetter, wanted: string): boolean =>
+  key === wanted || (key !== null && parkedName(key) === wanted);
 
 const tells = ({ exception, message }: DeadLetter, text: string): boolean => {
   const wanted = text.toLowerCase();

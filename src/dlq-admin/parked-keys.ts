@@ -1,4 +1,5 @@
 import type { SqlRunner } from '../postgres/database.ts';
+import { parkedName } from '../streams/parked-name.ts';
 import { type DeadLetter, isReplayable, type OriginalPlace, type ReplayableLetter } from './dead-letter.ts';
 import { storable } from './decision.ts';
 
@@ -9,7 +10,8 @@ export const sequenceOf = ({
   key,
 }: Pick<ReplayableLetter, 'projection' | 'key'> & {
   readonly original: Pick<OriginalPlace, 'topic' | 'partition'>;
-}): string => JSON.stringify([projection, original.topic, original.partition, key]);
+}): string =>
+  JSON.stringify([projection, original.topic, original.partition, key === null ? null : parkedName(key)]);
 
 const findStatement = {
   name: 'find-parked-keys-of-letters',
@@ -25,7 +27,7 @@ const placeValues = (letters: readonly ReplayableLetter[]): readonly unknown[] =
   letters.map(({ projection }) => storable(projection)),
   letters.map(({ original }) => original.topic),
   letters.map(({ original }) => original.partition),
-  letters.map(({ key }) => storable(key)),
+  letters.map(({ key }) => (key === null ? null : parkedName(key))),
 ];
 
 /** Those of the letters whose key is parked: whatever was decided about the others, these have to stay in their order. */

@@ -2,8 +2,9 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { OffsetRange } from '../kafka/topic-reader.ts';
 import { writeAudit } from '../operator-audit/write-audit.ts';
 import type { Database, SqlRunner } from '../postgres/database.ts';
+import { parkedName } from '../streams/parked-name.ts';
 import { isReplayable } from './dead-letter.ts';
-import { isOpen, storable } from './decision.ts';
+import { isOpen } from './decision.ts';
 import { sequenceOf } from './parked-keys.ts';
 import { type Desk, scanLetters } from './scan-letters.ts';
 
@@ -20,6 +21,8 @@ interface ParkedRow {
   readonly topic: string;
   readonly partition: number;
   readonly records: number;
+  /** A replay whose first record failed again. */
+  readonly brokenReplay: string | null;
   /** How far the projection has come there; null before its first record. */
   readonly nextOffset: number | null;
 }
@@ -27,7 +30,8 @@ interface ParkedRow {
 const findStatement = {
   name: 'find-parked-key-with-checkpoints',
   text: `
-    select p.projection, p.version, p.topic, p.partition, p.records, c.next_offset as "nextOffset"
+    select p.projection, p.version, p.topic, p.partition, p.records, p.broken_replay as "brokenReplay",
+           c.next_offset as "nextOffset"
     from projection_parked_key p
     left join projection_checkpoint c
       on c.projection = p.projection and c.version = p.version and c.topic = p.topic and c.partition = p.partition
@@ -44,8 +48,11 @@ const releaseStatement = {
     returning records`,
 };
 
-const find = (db: SqlRunner, { key, topic, projection }: KeyScope): Promise<readonly ParkedRow[]> =>
-  db.execute<ParkedRow>(findStatement, [storable(key), topic ?? null, projection ?? null]);
+export const findParkedKeys = (
+  db: SqlRunner,
+  { key, topic, projection }: KeyScope,
+): Promise<readonly ParkedRow[]> =>
+  db.execute<ParkedRow>(findStatement, [parkedName(key), topic ?? null, projection ?? null]);
 
 /**
  * Lets keys go on that wait for nothing: their letters are decided about, what was replayed of them is through, and still
@@ -57,7 +64,7 @@ export const releaseKeys = async (
   scope: KeyScope,
   { who, dryRun }: { who: string; dryRun: boolean },
 ): Promise<number> => {
-  const parked = await find(database, scope);
+  const parked = await findParkedKeys(database, scope);
   if (parked.length === 0) return 0;
   // In this order: whatever is in the topic now is through by the second look, and its letters lie there by the third.
   const ends = await desk.reader.ranges([...new Set(parked.map(({ topic }) => topic))]);
@@ -83,7 +90,7 @@ const waitUntilThrough = async (
   const isThrough = ({ topic, partition, nextOffset }: ParkedRow): boolean =>
     ends.some((at) => at.topic === topic && at.partition === partition && (nextOffset ?? -1) >= at.end);
   for (let waitedMs = 0; ; waitedMs += lookEveryMs) {
-    const rows = await find(db, scope);
+    const rows = await findParkedKeys(db, scope);
     if (rows.every(isThrough) || waitedMs >= waitMs) return new Set(rows.filter(isThrough).map(rowText));
     await pause(lookEveryMs);
   }
@@ -110,10 +117,10 @@ const release = (
   { key, who }: { key: string; who: string },
 ): Promise<boolean> =>
   database.transaction(async (tx) => {
-    const values = [projection, version, topic, partition, storable(key), records];
+    const values = [projection, version, topic, partition, parkedName(key), records];
     const gone = await tx.execute(releaseStatement, values);
     if (gone.length === 0) return false;
-    const target = { projection, version, topic, partition, key, records };
+    const target = { projection, version, topic, partition, key: parkedName(key), records };
     await writeAudit(tx, { who, action: 'dead-letters.release', target });
     return true;
   });

@@ -15,6 +15,8 @@ export type LetterSelection =
       readonly key: string;
       readonly topic?: string | undefined;
       readonly projection?: string | undefined;
+      /** Only what has come since then; for whoever has seen the rest. */
+      readonly since?: Date | undefined;
     }
   | { readonly by: 'filter'; readonly filter: LetterFilter; readonly limit: number };
 
@@ -72,7 +74,7 @@ const selectByIds = async (
 
 const selectKey = async (
   desk: Desk,
-  { key, topic, projection }: { key: string; topic?: string | undefined; projection?: string | undefined },
+  { key, topic, projection, since }: LetterSelection & { readonly by: 'key' },
   whyNot: WhyNot,
 ): Promise<Selected> => {
   let found = new Map<string, JudgedLetter>();
@@ -83,7 +85,7 @@ const selectKey = async (
     more ||= kept.length < found.size;
     found = new Map(kept);
   };
-  for await (const some of scanLetters(desk, { key, topic, projection })) {
+  for await (const some of scanLetters(desk, { key, topic, projection, since })) {
     for (const judged of some) if (isOpen(judged)) found.set(letterIdentity(judged.letter), judged);
     if (found.size > 2 * lettersMax) keepTheFirst();
   }

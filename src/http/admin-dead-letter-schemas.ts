@@ -38,6 +38,25 @@ const PlainText = (description: string, example: string) =>
 const idsMax = 1000;
 const dryRunOf = (description: string) => Type.Optional(Type.Boolean({ description }));
 
+const SkipVersionBody = Type.Object(
+  {
+    projection: PlainText('The one that waits', 'order-view'),
+    key: PlainText('The key of which a version is missing', 'order-1'),
+    version: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 999_999_999_999_999,
+        description: 'The version that will never come; without it, the one that is missing now',
+      }),
+    ),
+    step: Type.Optional(
+      PlainText('The step that waits, where several of the projection do', 'order-versions'),
+    ),
+    dryRun: dryRunOf('Only say what would be done'),
+  },
+  closed,
+);
+
 /** What is taken, by the names of the topics that there are. */
 export const deadLetterRequests = (names: readonly string[]) => {
   const topicPattern = `(${names.map((name) => name.replaceAll('.', '\\.')).join('|')})`;
@@ -95,6 +114,7 @@ export const deadLetterRequests = (names: readonly string[]) => {
     Type.Boolean({ description: 'Also more often than is allowed, and what was decided about before' }),
   );
   return {
+    skipBody: SkipVersionBody,
     path: Type.Object({ id: LetterId }),
     listQuery: Type.Object({ ...filter, all, limit }, closed),
     statsQuery: Type.Object({ ...filter, all }, closed),
@@ -241,6 +261,13 @@ export const ReplayLettersAnswer = Type.Object(
   {
     outcome: Type.Union([Type.Literal('replayed'), Type.Literal('would-replay')]),
     replayId: Nullable,
+    rounds: Type.Integer({
+      description:
+        'How often more of a key was replayed, because records came while others were on their way',
+    }),
+    stillParked: Type.Integer({
+      description: 'Places where the key is parked still: a record has failed again, or no projector runs',
+    }),
     releasedKeys: Type.Integer({
       description: 'Keys that had been parked with nothing left to wait for, and go on',
     }),
@@ -253,7 +280,46 @@ export const DropLettersAnswer = Type.Object(
   {
     outcome: Type.Union([Type.Literal('dropped'), Type.Literal('would-drop')]),
     releasedKeys: Type.Integer({ description: 'Keys that had been parked and go on' }),
+    waitingKeys: Type.Array(
+      Type.Object(
+        {
+          projection: Type.String(),
+          step: Type.String(),
+          key: Type.String(),
+          missingVersion: Type.Integer(),
+          records: Type.Integer({ description: 'Later records that are held until then' }),
+        },
+        closed,
+      ),
+      { description: 'Keys of the letters that wait for a version: if it was dropped, skip it' },
+    ),
     ...changedProperties,
   },
   closed,
 );
+
+export const SkipVersionAnswer = Type.Object(
+  {
+    outcome: Type.Union([Type.Literal('skipped'), Type.Literal('would-skip')]),
+    projection: Type.String(),
+    step: Type.String(),
+    key: Type.String(),
+    version: Type.Integer({ description: 'The version that is skipped' }),
+    next: Type.Integer({ description: 'What the key waits for after it' }),
+    releasedRecords: Type.Integer({ description: 'Held records that go on' }),
+  },
+  closed,
+);
+
+/** Why a version was not skipped. */
+export const skipRefusalMembers = {
+  reason: Type.Union([
+    Type.Literal('no-such-step', { description: 'The projection has no step that waits for versions' }),
+    Type.Literal('unknown-key', { description: 'Nothing is known of the key, or not yet' }),
+    Type.Literal('several-steps', { description: 'It has to be said which step is meant' }),
+    Type.Literal('held', { description: 'The version is here, and waits for an earlier one' }),
+    Type.Literal('passed', { description: 'It was handed on or skipped before' }),
+  ]),
+  steps: Type.Array(Type.String(), { description: 'Steps of the projection that wait for versions' }),
+  next: Type.Union([Type.Integer(), Type.Null()], { description: 'What the key waits for' }),
+};

@@ -1,5 +1,5 @@
 import { type Static, type TSchema, Type } from 'typebox';
-import { Refusals } from './admin-dead-letter-schemas.ts';
+import { Refusals, skipRefusalMembers } from './admin-dead-letter-schemas.ts';
 import { AmountSchema, IdSchema, LargeInteger } from './schemas.ts';
 
 interface ProblemKind {
@@ -174,6 +174,12 @@ export const problemTable = {
     status: 409,
     title: 'Somebody else is replaying or dropping dead letters; try again',
     headers: soon,
+  },
+
+  'version-not-skipped': {
+    status: 409,
+    title: 'This version of the key cannot be skipped',
+    members: skipRefusalMembers,
   },
 
   // What went wrong here

@@ -20,9 +20,10 @@ export const assignByPartitionNumber = ({ cluster }: { readonly cluster: Cluster
   }),
   assign: async ({ members, topics }) => {
     const subscribers = members.map(subscriberOf).sort((a, b) => (a.memberId < b.memberId ? -1 : 1));
-    for (const topic of topics) {
+    const chosen = ofOneVersion(subscribers);
+    for (const topic of topics.filter((name) => chosen[0]?.topics.has(name))) {
       for (const { partitionId } of cluster.findTopicPartitionMetadata(topic)) {
-        const owner = ownerOf(topic, partitionId, subscribers);
+        const owner = chosen[partitionId % chosen.length];
         owner?.assignment.set(topic, [...(owner.assignment.get(topic) ?? []), partitionId]);
       }
     }
@@ -49,14 +50,15 @@ const subscriberOf = ({ memberId, memberMetadata }: GroupMember): Subscriber => 
   assignment: new Map(),
 });
 
-/** While a version that reads one topic more is being rolled out, some members do not know that topic: they are passed over. */
-const ownerOf = (
-  topic: string,
-  partition: number,
-  subscribers: readonly Subscriber[],
-): Subscriber | undefined => {
-  const chosen = subscribers[partition % subscribers.length];
-  if (chosen?.topics.has(topic)) return chosen;
-  const able = subscribers.filter(({ topics }) => topics.has(topic));
-  return able[partition % able.length];
+/**
+ * While a version that reads other topics is being rolled out, members do not all know the same ones. What one number has
+ * belongs together, so only those of one version are given anything: those that read the most. The others wait until they
+ * are replaced, or are the only ones left.
+ */
+const ofOneVersion = (subscribers: readonly Subscriber[]): readonly Subscriber[] => {
+  const versions = [...Map.groupBy(subscribers, ({ topics }) => [...topics].sort().join(' '))];
+  const [most] = versions.sort(
+    ([one, [a]], [other, [b]]) => (b?.topics.size ?? 0) - (a?.topics.size ?? 0) || (one < other ? 1 : -1),
+  );
+  return most?.[1] ?? [];
 };

@@ -16,10 +16,15 @@ export interface AuditEntry {
     | 'dead-letters.replay'
     | 'dead-letters.drop'
     | 'dead-letters.release'
+    | 'dead-letters.skip-version'
     | 'projections.swap'
     | 'projections.rollback';
   readonly target: Readonly<Record<string, unknown>>;
 }
+
+/** Keys of records may have the one character that PostgreSQL cannot keep. */
+const asStorable = (_: string, value: unknown): unknown =>
+  typeof value === 'string' ? value.replaceAll('\0', '\uFFFD') : value;
 
 const statement = {
   name: 'write-operator-audit',
@@ -28,5 +33,5 @@ const statement = {
 
 /** In the transaction of the change it tells of: there is no change without its entry, and no entry without its change. */
 export const writeAudit = async (tx: SqlRunner, { who, action, target }: AuditEntry): Promise<void> => {
-  await tx.execute(statement, [who, action, JSON.stringify(target)]);
+  await tx.execute(statement, [who, action, JSON.stringify(target, asStorable)]);
 };

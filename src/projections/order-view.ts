@@ -78,7 +78,7 @@ export const orderAfter = (row: OrderRow | null, event: EventEnvelope): OrderRow
   };
 };
 
-/** Each order with its history. Order matters here: a version that is missing is waited for, and never skipped. */
+/** Each order with its history. Order matters here: a version that is missing is waited for, until an operator skips it. */
 export const orderView = ({ orderEvents }: { readonly orderEvents: EnvelopeStream }): Topology =>
   topology(
     { name: 'order-view', version: 1, onFailure: { retries: 3, backoffMs: 100, afterRetries: 'park-key' } },

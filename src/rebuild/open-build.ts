@@ -15,6 +15,7 @@ import { createShadow } from './create-shadow.ts';
 import { dropBuild } from './drop-build.ts';
 import { modelTablesOf } from './model-tables.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
+import { skipVersionsAgain } from './skip-versions-again.ts';
 import type { PlaceOffset } from './topic-source.ts';
 
 export interface OpenedBuild {
@@ -99,6 +100,7 @@ const beginBuild = async (
       modelTablesOf(topology).map(({ table }) => table),
     );
     await setPositions(tx, begun, places);
+    await skipVersionsAgain(tx, begun);
     return begun;
   });
   return { build, places };

@@ -1,5 +1,5 @@
 import type { SqlRunner } from '../postgres/database.ts';
-import type { DueState, ProjectionId } from '../streams/ports.ts';
+import type { DueRequest, DueState, ProjectionId } from '../streams/ports.ts';
 import { parseExactJson } from './exact-json.ts';
 
 const statement = {
@@ -8,20 +8,15 @@ const statement = {
     select state, key, value::text as value, (extract(epoch from due_at) * 1000)::float8 as "dueAtMs"
     from projection_state
     where projection = $1 and version = $2 and partition = $3 and due_at <= to_timestamp($4::float8 / 1000)
+      and (state = any ($6::text[])) <> $7
     order by due_at, state, key
     limit $5`,
 };
 
-export interface DueRequest {
-  readonly partition: number;
-  readonly untilMs: number;
-  readonly statesMax: number;
-}
-
 export const findDue = async (
   db: SqlRunner,
   { name, version }: ProjectionId,
-  { partition, untilMs, statesMax }: DueRequest,
+  { partition, untilMs, statesMax, states, others = false }: DueRequest,
 ): Promise<readonly DueState[]> => {
   const rows = await db.execute<Omit<DueState, 'value'> & { value: string }>(statement, [
     name,
@@ -29,6 +24,8 @@ export const findDue = async (
     partition,
     untilMs,
     statesMax,
+    states,
+    others,
   ]);
   return rows.map((row) => ({ ...row, value: parseExactJson(row.value) }));
 };

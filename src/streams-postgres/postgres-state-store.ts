@@ -21,6 +21,7 @@ import { isKnownFact, markFacts, type ToldFact } from './mark-facts.ts';
 import { moveCheckpoints } from './move-checkpoints.ts';
 import { createProjectionScopes, type ProjectionScopes } from './projection-scopes.ts';
 import { asRefusedData } from './refused-data.ts';
+import { reopenHandled } from './reopen-handled.ts';
 import { createRowStatements, type RowStatementsOf } from './row-table.ts';
 import { type Segment, storeHandled, storeMissed } from './store-handled.ts';
 import { tellChanges } from './tell-changes.ts';
@@ -82,6 +83,7 @@ class Fenced extends Error {}
 interface NumberedBatch extends BatchCommit {
   readonly segments: readonly Segment[];
   readonly missedSegments: readonly Segment[];
+  readonly reopenedSegments: readonly Segment[];
   readonly toldFacts: readonly ToldFact[];
 }
 
@@ -90,10 +92,11 @@ const numberBatch = async (
   scopes: ProjectionScopes,
   kinds: FactKinds,
 ): Promise<NumberedBatch> => {
-  const { projection, handled, missed, facts } = batch;
-  const [scopeOf, missedScopeOf, kindOf] = await Promise.all([
+  const { projection, handled, missed, reopened, facts } = batch;
+  const [scopeOf, missedScopeOf, reopenedSegments, kindOf] = await Promise.all([
     scopes.of(projection, handled),
     missed.length === 0 ? [] : scopes.of(projection, missed),
+    reopened.length === 0 ? [] : everywhere(scopes, projection, reopened),
     kinds.of(
       projection,
       facts.map(({ fact }) => fact),
@@ -103,12 +106,28 @@ const numberBatch = async (
     ...batch,
     segments: segmentsOf(handled, scopeOf),
     missedSegments: segmentsOf(missed, missedScopeOf),
+    reopenedSegments,
     toldFacts: facts.map((effect, index) => ({ ...effect, kind: kindOf[index] ?? 0 })),
   };
 };
 
 const segmentsOf = (handled: readonly HandledIds[], scopeOf: readonly number[]): readonly Segment[] =>
   handled.map(({ bucketStartMs, ids }, index) => ({ scope: scopeOf[index] ?? 0, bucketStartMs, ids }));
+
+/** Where partitions were added, or ids were stored before places were, they may be in another scope than their own. */
+const everywhere = async (
+  scopes: ProjectionScopes,
+  projection: ProjectionId,
+  given: readonly HandledIds[],
+): Promise<readonly Segment[]> => {
+  const [own, elsewhere] = await Promise.all([
+    scopes.of(projection, given),
+    scopes.elsewhere(projection, given),
+  ]);
+  return given.flatMap(({ bucketStartMs, ids }, index) =>
+    [own[index] ?? 0, ...(elsewhere[index] ?? [])].map((scope) => ({ scope, bucketStartMs, ids })),
+  );
+};
 
 /** Batches of a projection that look at every fact after one has come a second time. */
 const waryBatches = 20;
@@ -147,6 +166,7 @@ const commitBatch = async (
   const { projection } = batch;
   if (!(await moveCheckpoints(tx, batch))) throw new Fenced();
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
+  await reopenHandled(tx, batch.reopenedSegments);
   await storeHandled(tx, batch.segments);
   await storeMissed(tx, batch.missedSegments);
   const newFacts = await markFacts(tx, batch.toldFacts, { areNew: sinks.factsAreNew });

@@ -1,11 +1,12 @@
+import type { MissedIds } from './batch-run.ts';
 import type { ComputedBatch } from './compute-batch.ts';
 import { parkedChanges } from './place-tail.ts';
-import type { BatchCommit, ProjectionId } from './ports.ts';
+import type { BatchCommit, HandledIds, ProjectionId } from './ports.ts';
 
 /** What the store is asked to do for a computed batch. */
 export const commitOf = (
   projection: ProjectionId,
-  { run, handled, tails, tasks }: ComputedBatch,
+  { run, handled, reopened, tails, tasks }: ComputedBatch,
 ): BatchCommit => ({
   projection,
   tasks: [...tasks].map(([{ partition }, { before, after }]) => ({
@@ -21,15 +22,15 @@ export const commitOf = (
     lateRecords: run.lateByPlace.get(name) ?? 0,
     earlyRecords: run.earlyByPlace.get(name) ?? 0,
   })),
-  handled: [...handled.entries()].map(({ place, bucketStartMs, ids }) => ({
-    ...place,
-    bucketStartMs,
-    ids: [...ids],
-  })),
-  missed: run.missed.map(({ place, bucketStartMs, ids }) => ({ ...place, bucketStartMs, ids: [...ids] })),
+  handled: idsIn(handled.entries()),
+  reopened: idsIn(reopened.entries()),
+  missed: idsIn(run.missed),
   facts: run.facts,
   deltas: run.deltas,
   states: run.states,
   parked: [...tails].flatMap(([{ place }, { before, after }]) => parkedChanges(place, before, after)),
   derived: run.derived,
 });
+
+const idsIn = (entries: Iterable<MissedIds>): readonly HandledIds[] =>
+  [...entries].map(({ place, bucketStartMs, ids }) => ({ ...place, bucketStartMs, ids: [...ids] }));

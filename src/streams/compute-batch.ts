@@ -4,14 +4,22 @@ import { type SourceTime, sourceTime } from './event-time.ts';
 import { backoffOf } from './failure-policy.ts';
 import { compileNode, type Step } from './graph.ts';
 import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
+import { parkedName, storableText } from './parked-name.ts';
 import { flushPipes } from './piped-records.ts';
 import type { OwnedPlace, OwnedTask, Tail, TaskTail } from './place-tail.ts';
-import type { DeadLetter, LetterKind, ParkedKey, ProjectionId, StateStore } from './ports.ts';
+import {
+  type DeadLetter,
+  type LetterKind,
+  type ParkedKey,
+  type ProjectionId,
+  RefusedData,
+  type StateStore,
+} from './ports.ts';
 import { type DecodedRecord, isUndecodable, type UndecodableRecord } from './record.ts';
 import { RetryBudget } from './retry-budget.ts';
 import { attemptTasks, type PlaceAttempt, type TaskAttempt } from './task-attempt.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
-import { type Closing, createWindowCloser } from './window-closer.ts';
+import { type Closing, createWindowCloser, type GiveUp } from './window-closer.ts';
 
 export type AnyRecord = DecodedRecord | UndecodableRecord;
 
@@ -35,6 +43,8 @@ export interface ComputedBatch {
   readonly inputs: readonly PlaceInput[];
   readonly run: BatchRun;
   readonly handled: HandledByBatch;
+  /** Ids of records that an earlier batch has handled by holding them, and that have become dead letters now. */
+  readonly reopened: HandledByBatch;
   readonly letters: readonly DeadLetter[];
   readonly tails: ReadonlyMap<OwnedPlace, { readonly before: Tail; readonly after: Tail }>;
   readonly tasks: ReadonlyMap<OwnedTask, { readonly before: TaskTail; readonly after: TaskTail }>;
@@ -75,14 +85,14 @@ export const createCompute = (options: ComputeOptions): Compute => {
   const steps = new Map<string, Step>(
     topology.sources.map(({ topic, node }) => [topic, compileNode(node, compiled)]),
   );
-  const closeWindows = createWindowCloser(options, compiled);
+  const closer = createWindowCloser(options, compiled);
   // What one topic brings may meet what another has brought: then the earlier comes first.
   const inTimeOrder = topology.sources.length > 1 && nodesOfTopology(topology).some(({ state }) => state);
   const budget = new RetryBudget(topology.onFailure.retries);
 
-  const complete = async (task: TaskAttempt, memory: LaneMemory): Promise<void> => {
+  const complete = async (batch: Batch, task: TaskAttempt, memory: LaneMemory): Promise<void> => {
     for (const { at } of task.places) await flushPipes(at);
-    await closeWindows(task, memory);
+    await closer.close(task, { memory, giveUp: batch.giveUp });
   };
 
   const inOneGo = async (memory: LaneMemory, inputs: readonly PlaceInput[]): Promise<Batch> => {
@@ -98,7 +108,7 @@ export const createCompute = (options: ComputeOptions): Compute => {
           }
         }
       }
-      await complete(task, memory);
+      await complete(batch, task, memory);
     }
     return batch;
   };
@@ -115,25 +125,27 @@ export const createCompute = (options: ComputeOptions): Compute => {
         for (const record of records) {
           const verdict = batch.verdictBefore(attempt, record, condemned);
           if (verdict === 'pass') continue;
-          const failed = verdict ?? (await tryRecord(attempt, memory, record as DecodedRecord, step));
+          const failed =
+            verdict ?? (await tryRecord(batch, { task, attempt, memory, step }, record as DecodedRecord));
           if (failed) batch.condemn(attempt, record, failed.kind, failed.error);
           else batch.succeeded(attempt, record as DecodedRecord);
         }
       }
-      await complete(task, memory);
+      await complete(batch, task, memory);
     }
     return batch;
   };
 
   /** In a run of its own, which becomes part of the batch only when the record has come through whole. */
   const tryRecord = async (
-    attempt: PlaceAttempt,
-    memory: LaneMemory,
+    batch: Batch,
+    { task, attempt, memory, step }: Trying,
     record: DecodedRecord,
-    step: Step | undefined,
   ): Promise<{ kind: LetterKind; error: Error } | undefined> => {
     const { at } = attempt;
+    at.keepsHeld = attempt.input.closing?.keepsHeld ?? false;
     for (;;) {
+      at.handsOnHeld = false;
       try {
         const { run } = await aside(at, () => {
           attempt.moveTo(record);
@@ -144,10 +156,18 @@ export const createCompute = (options: ComputeOptions): Compute => {
           continue;
         }
         at.run.absorb(run);
+        if (at.keepsHeld && !attempt.input.closing?.keepsHeld)
+          await closer.handOnHeld(task, { at, changed: run.states, giveUp: batch.giveUp });
+        at.keepsHeld = false;
         return undefined;
       } catch (error) {
         if (error instanceof TroubleLoading) throw error;
-        return { kind: 'failed', error: asError(error) };
+        if (!at.handsOnHeld) {
+          at.keepsHeld = false;
+          return { kind: 'failed', error: asError(error) };
+        }
+        // It may be none of its fault: it goes alone, and then what has waited for it.
+        at.keepsHeld = true;
       }
     }
   };
@@ -180,15 +200,24 @@ export const createCompute = (options: ComputeOptions): Compute => {
   };
 };
 
+/** Where a record stands in its batch. */
+interface Trying {
+  readonly task: TaskAttempt;
+  readonly attempt: PlaceAttempt;
+  readonly memory: LaneMemory;
+  readonly step: Step | undefined;
+}
+
 /** Where order matters behind a failed record, it has to be known which record failed, and which keys wait. */
 const needsCare = ({ onFailure }: Topology, inputs: readonly PlaceInput[]): boolean =>
-  inputs.some(({ owned }) => owned.tail.parked.size > 0) ||
+  inputs.some(({ owned, closing }) => owned.tail.parked.size > 0 || closing?.keepsHeld) ||
   (onFailure.afterRetries === 'park-key' && inputs.some(({ records }) => records.some(isUndecodable)));
 
 class Batch implements ComputedBatch {
   readonly inputs: readonly PlaceInput[];
   readonly run: BatchRun;
   readonly handled = new HandledByBatch();
+  readonly reopened = new HandledByBatch();
   readonly letters: DeadLetter[] = [];
   readonly attempts: readonly TaskAttempt[];
   readonly #memory: LaneMemory;
@@ -260,7 +289,7 @@ class Batch implements ComputedBatch {
     }
     const refused = condemned.get(record);
     if (refused) return { kind: 'refused', error: refused };
-    const parked = record.key === null ? undefined : attempt.parked.get(record.key);
+    const parked = record.key === null ? undefined : attempt.parked.get(parkedName(record.key));
     if (!parked || this.#isNextOf(parked, record)) return undefined;
     return {
       kind: 'parked',
@@ -271,7 +300,7 @@ class Batch implements ComputedBatch {
   succeeded(attempt: PlaceAttempt, record: DecodedRecord): void {
     this.#stretchOf(attempt, record).own.add(record.id);
     if (!record.raw.replay || record.key === null) return;
-    attempt.park(record.key, (parked) =>
+    attempt.park(parkedName(record.key), (parked) =>
       parked && parked.records > 1 ? { ...parked, records: parked.records - 1 } : undefined,
     );
   }
@@ -281,15 +310,28 @@ class Batch implements ComputedBatch {
     const key = 'key' in record ? record.key : (record.raw.key?.toString('utf8') ?? null);
     if (this.#options.topology.onFailure.afterRetries !== 'park-key' || key === null) return;
     const { replay, offset } = record.raw;
-    attempt.park(key, (parked) => ({
-      key,
+    const name = parkedName(key);
+    attempt.park(name, (parked) => ({
+      key: name,
       sinceOffset: parked?.sinceOffset ?? offset,
-      reason: parked?.reason ?? error.message,
+      reason: parked?.reason ?? storableText(error.message),
       // What was replayed has been counted when it came the first time.
       records: (parked?.records ?? 0) + (replay && parked ? 0 : 1),
       brokenReplay: replay ? replay.id : (parked?.brokenReplay ?? null),
     }));
   }
+
+  /**
+   * A record that was held has been handled, and is not any more: replayed, it comes once again. It does not park its key,
+   * because what follows is held behind it all the same.
+   */
+  readonly giveUp: GiveUp = ({ place, raw, origin: { id, timeMs, recordedMs } }, error) => {
+    const kind = error instanceof RefusedData ? 'refused' : 'failed';
+    this.letters.push({ place, record: raw, kind, error });
+    const bucketStartMs = bucketOf(recordedMs ?? timeMs);
+    this.handled.open(place, bucketStartMs).delete(id);
+    this.reopened.open(place, bucketStartMs).add(id);
+  };
 
   #isForAnother({ raw }: AnyRecord): boolean {
     return raw.replay !== undefined && raw.replay.projection !== this.#options.projection.name;
@@ -373,4 +415,5 @@ const loadMissing = async (
   }
 };
 
-const asError = (thrown: unknown): Error => (thrown instanceof Error ? thrown : new Error(String(thrown)));
+export const asError = (thrown: unknown): Error =>
+  thrown instanceof Error ? thrown : new Error(String(thrown));

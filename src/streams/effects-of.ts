@@ -40,6 +40,8 @@ export const effectsOf = (
     task: { streamTimeMs: record.timeMs },
     derivedFrom: new Map(),
     piped: new PipedRecords(),
+    keepsHeld: false,
+    handsOnHeld: false,
   };
   try {
     for (const { topic, node } of topology.sources) {

@@ -55,6 +55,7 @@ export const originOf = (source: SourceTime, record: DecodedRecord): Origin => {
     timeMs,
     ...(isEarly && { isEarly }),
     ...(timeMs !== record.timeMs && { recordedMs: record.timeMs }),
+    raw: record.raw,
   };
 };
 

@@ -1,7 +1,7 @@
 import type { OperatorFunction } from 'rxjs';
 import type { BatchRun } from './batch-run.ts';
 import type { PipedRecords } from './piped-records.ts';
-import type { Place } from './record.ts';
+import type { Place, RawRecord } from './record.ts';
 import type { CounterTable, StateDefinition } from './tables.ts';
 import type { Windows } from './windows.ts';
 
@@ -13,6 +13,8 @@ export interface Origin {
   readonly isEarly?: true;
   /** The time that the event itself tells, under which it counts as handled; where it is another one. */
   readonly recordedMs?: number;
+  /** The record that it came as; what a step has made up itself has none. */
+  readonly raw?: RawRecord;
 }
 
 /** Where a step stands: the batch it adds to, and the record that led here. One per batch, moved from record to record. */
@@ -28,6 +30,10 @@ export interface StepContext {
   derivedFrom: Map<string, number>;
   /** What waits for RxJS operators. */
   piped: PipedRecords;
+  /** Set where records that a step has held until now are not to be handed on with the one that they have waited for. */
+  keepsHeld: boolean;
+  /** Whether such records were handed on: one of them may be to blame for what fails. */
+  handsOnHeld: boolean;
 }
 
 export type Step = (key: string | null, value: unknown, at: StepContext) => void;
@@ -82,10 +88,23 @@ export interface FinalResult {
   readonly name: string;
   readonly timeMs: number;
   readonly value: unknown;
+  /** The event itself, where it is one that was held: it keeps its id, and no clock moves by it. */
+  readonly origin?: Origin;
+}
+
+/** A record that a step has held, and that fails when it is handed on. */
+export interface GivenUp {
+  readonly left: { readonly value: unknown };
+  readonly origin: Origin;
+  readonly place: Place;
+  readonly raw: RawRecord;
 }
 
 export interface DueHandler {
-  /** Given the state and the time that has come; hands on what is final and answers with what is left of the state. */
+  /**
+   * Given the state and the time that has come; hands on what is final and answers with what is left of the state. Of
+   * records that were held only the first: what is left of the state is due again.
+   */
   close(options: {
     readonly key: string;
     readonly value: unknown;
@@ -99,6 +118,11 @@ export interface DueHandler {
     readonly value: unknown;
     readonly dueAtMs: number;
   };
+  /**
+   * For steps that hold records: what could not be handed on, to become a dead letter, and the state without it; undefined
+   * where its bytes are not known. Such steps go by no clock: what is due can be handed on at any time.
+   */
+  giveUp?(options: { readonly value: unknown }): GivenUp | undefined;
 }
 
 export type NodeKind =

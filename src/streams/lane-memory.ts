@@ -9,24 +9,37 @@ export const handledBucketMs = 10_000;
 
 export const bucketOf = (timeMs: number): number => Math.floor(timeMs / handledBucketMs) * handledBucketMs;
 
+/**
+ * Buckets that one of so many batches has used stay, however many ids are in them: with many events a second the stretches
+ * that every batch needs have more than are to be remembered, and each batch would read them from the store again.
+ */
+const batchesInUse = 16;
+
+interface Bucket {
+  readonly ids: Set<string>;
+  /** The batch that has used it last. */
+  usedIn: number;
+}
+
 /** Ids by place and bucket; the bucket that was used longest ago goes first when there are too many ids. */
 export class HandledMemory {
   readonly #idsMax: number;
-  readonly #buckets = new Map<string, Set<string>>();
+  readonly #buckets = new Map<string, Bucket>();
   #count = 0;
+  #batches = 0;
 
   constructor(idsMax: number) {
     this.#idsMax = idsMax;
   }
 
   find(place: string, bucketStartMs: number): ReadonlySet<string> | undefined {
-    return this.#buckets.get(`${bucketStartMs} ${place}`);
+    return this.#buckets.get(`${bucketStartMs} ${place}`)?.ids;
   }
 
   /** Adds ids to a bucket that is known; ids of a bucket that is not are found in the store. */
   add(place: string, bucketStartMs: number, ids: Iterable<string>): void {
     const bucket = this.#buckets.get(`${bucketStartMs} ${place}`);
-    if (bucket) this.#fill(bucket, ids);
+    if (bucket) this.#fill(bucket.ids, ids);
   }
 
   /**
@@ -38,9 +51,9 @@ export class HandledMemory {
     read: () => Promise<readonly (readonly string[])[]>,
   ): Promise<void> {
     const opened = wanted.map(({ place, bucketStartMs }) => {
-      const bucket = new Set<string>();
-      this.#buckets.set(`${bucketStartMs} ${place}`, bucket);
-      return bucket;
+      const ids = new Set<string>();
+      this.#buckets.set(`${bucketStartMs} ${place}`, { ids, usedIn: this.#batches });
+      return ids;
     });
     try {
       const found = await read();
@@ -58,13 +71,16 @@ export class HandledMemory {
     if (!bucket) return false;
     this.#buckets.delete(id);
     this.#buckets.set(id, bucket);
+    bucket.usedIn = this.#batches;
     return true;
   }
 
+  /** Before each batch. */
   trim(): void {
-    for (const [id, bucket] of this.#buckets) {
-      if (this.#count <= this.#idsMax) return;
-      this.#count -= bucket.size;
+    this.#batches++;
+    for (const [id, { ids, usedIn }] of this.#buckets) {
+      if (this.#count <= this.#idsMax || usedIn > this.#batches - batchesInUse) return;
+      this.#count -= ids.size;
       this.#buckets.delete(id);
     }
   }
@@ -127,6 +143,10 @@ export class HandledByBatch {
     const bucket = buckets.get(bucketStartMs) ?? new Set();
     buckets.set(bucketStartMs, bucket);
     return bucket;
+  }
+
+  get isEmpty(): boolean {
+    return this.#buckets.size === 0;
   }
 
   *entries(): Generator<{ place: Place; bucketStartMs: number; ids: ReadonlySet<string> }> {

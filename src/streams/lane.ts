@@ -15,6 +15,7 @@ import type { OwnedPlace, OwnedTask } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
+  type DueState,
   type PendingSince,
   type ProjectionId,
   type RecordSource,
@@ -80,7 +81,10 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #projection: ProjectionId;
   readonly #compute: Compute;
-  readonly #closesWindows: boolean;
+  /** States of steps that have something to do when it is due. */
+  readonly #dueStates: readonly string[];
+  /** Whether some of them go by time; what others hold can go on at any time. */
+  readonly #goesByTime: boolean;
   readonly #places: LanePlaces;
   readonly #refusal: Refusal;
   readonly #horizon: WallClockHorizon;
@@ -91,6 +95,7 @@ export class Lane {
   readonly #outstanding: Round[] = [];
   #moved = withResolvers();
   #troubled = false;
+  #hasToldLeftBehind = false;
 
   constructor(options: LaneOptions) {
     const { topology, store, settings, log, stopping } = options;
@@ -101,7 +106,9 @@ export class Lane {
     const { pendingSince, clock } = options;
     this.#horizon = new WallClockHorizon({ pendingSince, clock, log });
     const nodes = nodesOfTopology(topology);
-    this.#closesWindows = nodes.some(({ onDue }) => onDue);
+    const due = nodes.filter(({ onDue }) => onDue);
+    this.#dueStates = due.flatMap(({ state }) => state?.name ?? []);
+    this.#goesByTime = due.some(({ onDue }) => !onDue?.giveUp);
     this.#compute = createCompute({
       topology,
       projection: this.#projection,
@@ -115,7 +122,8 @@ export class Lane {
         ),
     });
     this.#refusal = new Refusal({
-      closesWindows: this.#closesWindows,
+      closesWindows: due.length > 0,
+      holdsRecords: due.some(({ onDue }) => onDue?.giveUp),
       settle: (inputs, condemned) => this.#settleInputs(inputs, undefined, condemned),
       compute: (inputs) => this.#computeNow(inputs),
       commit: (computed) => this.#commit(computed),
@@ -157,14 +165,16 @@ export class Lane {
 
   /** Gives windows the chance to close by the wall clock, in tasks where nothing was left to read or on its way there. */
   async tick(quiet: QuietPlaces): Promise<Round | undefined> {
-    if (!this.#closesWindows) return undefined;
+    await this.#tellLeftBehind();
+    if (this.#dueStates.length === 0) return undefined;
     const nowMs = this.#options.clock();
-    const wallClockMs = Math.min(nowMs, quiet.untilMs);
+    const wallClockMs = this.#goesByTime ? Math.min(nowMs, quiet.untilMs) : nowMs;
     const inputs: PlaceInput[] = [];
     let isWaitedFor = false;
     for (const [task, places] of this.#places.tasks) {
       const owned = places.find(({ tail }) => tail.offset !== undefined);
-      if (!owned || !places.every((place) => quiet.places.get(place) === place.reading)) continue;
+      if (!owned || (this.#goesByTime && !places.every((place) => quiet.places.get(place) === place.reading)))
+        continue;
       const dueAtMs = await this.#firstDue(task, nowMs);
       if (dueAtMs === undefined) continue;
       if (dueAtMs <= wallClockMs) inputs.push(tickOf(owned, wallClockMs));
@@ -178,11 +188,36 @@ export class Lane {
     return this.#round(current.map(({ owned }) => tickOf(owned, wallClockMs)));
   }
 
+  /** Once: a step that was renamed or taken away leaves windows that nobody closes. */
+  async #tellLeftBehind(): Promise<void> {
+    if (this.#hasToldLeftBehind) return;
+    this.#hasToldLeftBehind = true;
+    for (const task of this.#places.tasks.keys()) {
+      const found = await this.#findFirst(task, Number.POSITIVE_INFINITY, true);
+      if (!found) continue;
+      const { state, key } = found;
+      this.#options.log.warn(
+        { state, key },
+        'Windows of a step that the projection does not have any more are kept and never closed',
+      );
+      return;
+    }
+  }
+
   /** When the first window of a task was due, if it was by then. */
-  async #firstDue({ partition }: OwnedTask, untilMs: number): Promise<number | undefined> {
+  async #firstDue(task: OwnedTask, untilMs: number): Promise<number | undefined> {
+    return (await this.#findFirst(task, untilMs, false))?.dueAtMs;
+  }
+
+  async #findFirst(
+    { partition }: OwnedTask,
+    untilMs: number,
+    others: boolean,
+  ): Promise<DueState | undefined> {
     try {
-      const due = await this.#options.store.findDue(this.#projection, { partition, untilMs, statesMax: 1 });
-      return due[0]?.dueAtMs;
+      const request = { partition, untilMs, statesMax: 1, states: this.#dueStates, others };
+      const [due] = await this.#options.store.findDue(this.#projection, request);
+      return due;
     } catch (error) {
       // Whatever is wrong with the store is told by the batches that need it.
       this.#options.log.debug({ err: error }, 'Windows that are due could not be looked for');
@@ -289,22 +324,31 @@ export class Lane {
     const left = inputs
       .filter((input) => this.#places.isCurrent(input))
       .flatMap((input) => this.#places.unapplied(input));
-    if (left.length === 0) return [];
+    // A commit whose answer was lost was one: whoever waits for it has to be told.
+    if (left.length === 0) return inputs.flatMap((input) => this.#appliedBefore(input));
     const computed = await this.#computeNow(left, condemned);
     onComputed(computed);
-    return this.#commitOrHalve(left, computed);
+    return this.#commitOrHalve(left, computed, condemned);
+  }
+
+  #appliedBefore(input: PlaceInput): readonly AppliedOffset[] {
+    const { place, tail } = input.owned;
+    if (!this.#places.isCurrent(input) || tail.offset === undefined || tail.offset < input.nextOffset)
+      return [];
+    return [{ ...place, offset: tail.offset }];
   }
 
   async #commitOrHalve(
     inputs: readonly PlaceInput[],
     computed: ComputedBatch,
+    condemned?: Condemned,
   ): Promise<readonly AppliedOffset[]> {
     try {
       return await this.#commit(computed);
     } catch (error) {
       if (!(error instanceof RefusedData)) throw error;
       await this.#reload();
-      return this.#refusal.settle(inputs, error);
+      return this.#refusal.settle(inputs, error, condemned);
     }
   }
 
@@ -323,6 +367,8 @@ export class Lane {
     const outcome = await store.commit(commitOf(this.#projection, computed));
     if (outcome.kind === 'fenced') return this.#fenced(computed);
     memory.commit(computed);
+    // Whatever was computed on top of it has taken them for handled.
+    if (!computed.reopened.isEmpty) this.#forget();
     for (const { place, record, kind, error } of letters) {
       log.warn(
         { ...place, offset: record.offset, kind, err: error },

@@ -152,6 +152,15 @@ export interface DueState {
   readonly dueAtMs: number;
 }
 
+export interface DueRequest {
+  readonly partition: number;
+  readonly untilMs: number;
+  readonly statesMax: number;
+  /** Of these states, or of all others: a step that was renamed or taken away leaves some behind. */
+  readonly states: readonly string[];
+  readonly others?: boolean;
+}
+
 export interface StateRequest {
   readonly state: StateDefinition;
   readonly keys: readonly string[];
@@ -204,6 +213,8 @@ export interface BatchCommit {
   readonly tasks: readonly TaskMove[];
   readonly moves: readonly Move[];
   readonly handled: readonly HandledIds[];
+  /** Handled by earlier batches, and not any more: their records have become dead letters, and may be replayed. */
+  readonly reopened: readonly HandledIds[];
   /** Events that are handled, now or earlier, and in no window of a step: who waits for them is told so. */
   readonly missed: readonly HandledIds[];
   readonly facts: readonly FactEffect[];
@@ -247,10 +258,7 @@ export interface StateStore {
     requests: readonly StateRequest[],
   ): Promise<readonly ReadonlyMap<string, unknown>[]>;
   /** States of the partition's number that were due by then, over all topics, the earliest first. */
-  findDue(
-    projection: ProjectionId,
-    request: { readonly partition: number; readonly untilMs: number; readonly statesMax: number },
-  ): Promise<readonly DueState[]>;
+  findDue(projection: ProjectionId, request: DueRequest): Promise<readonly DueState[]>;
   commit(batch: BatchCommit): Promise<CommitOutcome>;
 }
 

@@ -8,6 +8,8 @@ import { closedMax } from './window-closer.ts';
 /** What a lane can do with the inputs that the database has refused. */
 export interface RefusalOptions {
   readonly closesWindows: boolean;
+  /** Whether steps hold records, which go on with another one. */
+  readonly holdsRecords: boolean;
   /** Computes what is still to be done of the inputs, and commits it; comes back here when that is refused, too. */
   readonly settle: (
     inputs: readonly PlaceInput[],
@@ -29,7 +31,12 @@ export class Refusal {
   }
 
   /** The database refused something in these inputs: halved until the record that it is about stands alone. */
-  async settle(inputs: readonly PlaceInput[], refused: RefusedData): Promise<readonly AppliedOffset[]> {
+  async settle(
+    inputs: readonly PlaceInput[],
+    refused: RefusedData,
+    condemned?: Condemned,
+  ): Promise<readonly AppliedOffset[]> {
+    if (condemned) throw new Error('The database refuses a record that was set aside', { cause: refused });
     const { settle, closesWindows } = this.#options;
     if (closesWindows && inputs.some(closesSome)) return this.#settleWithoutWindows(inputs);
     const halves = halve(inputs);
@@ -38,9 +45,18 @@ export class Refusal {
       const applied = await settle(first);
       return [...applied, ...(await settle(second))];
     }
+    const [only] = inputs;
+    if (this.#options.holdsRecords && only && !only.closing?.keepsHeld) return this.#settleAlone(only);
     const [record] = inputs.flatMap(({ records }) => records);
     if (!record) throw new Error('The database refuses a batch without records', { cause: refused });
     return settle(inputs, new Map([[record, refused]]));
+  }
+
+  /** It may be a record that was held and goes on with this one: this one goes first, and then they do, one by one. */
+  async #settleAlone(input: PlaceInput): Promise<readonly AppliedOffset[]> {
+    const applied = await this.#options.settle([{ ...input, closing: { statesMax: 0, keepsHeld: true } }]);
+    await this.#closeWindows(input.owned, input.wallClockMs);
+    return applied;
   }
 
   /** It may be the result of a window that is refused, and then no record is to blame: those go first, without any window. */

@@ -1,4 +1,4 @@
-import type { Origin, Step, StepContext, TopologyNode } from './graph.ts';
+import type { StepContext, TopologyNode } from './graph.ts';
 import { keyed } from './keyed.ts';
 import type { Aggregation, Windowed } from './kstream.ts';
 import type { RowTable, StateDefinition } from './tables.ts';
@@ -93,77 +93,6 @@ export const joinNode = (
     next(key, options.combine(value, row), at);
   },
 });
-
-interface HeldRecord extends Origin {
-  readonly version: number;
-  readonly value: unknown;
-}
-/** What `inOrder` knows of a key; `projection_waiting_key` shows those that hold something. */
-interface OrderState {
-  readonly next: number;
-  readonly held: readonly HeldRecord[];
-}
-const heldMaxDefault = 1000;
-
-export const inOrderNode = (
-  name: string,
-  { version, heldMax = heldMaxDefault }: { version: (value: unknown) => number; heldMax?: number },
-): NodeOf => {
-  const state: StateDefinition = { name };
-  return {
-    kind: 'in-order',
-    label: name,
-    state,
-    compile: (next) => (recordKey, value, at) => {
-      const key = keyed(recordKey, state);
-      const known = at.run.read(state, key);
-      if (!known) return;
-      const before = (known.value as OrderState | undefined) ?? { next: 1, held: [] };
-      const after = takeInOrder(before, { version: version(value), value, ...at.origin }, (record) =>
-        handOn(next, key, record, at),
-      );
-      if (after.held.length > heldMax) {
-        throw new Error(`${heldMax} records of ${key} wait for version ${after.next}, which has not come`);
-      }
-      if (after !== before) at.run.write({ place: at.place, state, key, value: after });
-    },
-  };
-};
-
-/** A record that was held keeps its own id and time. */
-const handOn = (next: Step, key: string, record: HeldRecord, at: StepContext): void => {
-  const current = at.origin;
-  at.origin = record;
-  next(key, record.value, at);
-  at.origin = current;
-};
-
-const takeInOrder = (
-  state: OrderState,
-  record: HeldRecord,
-  emit: (record: HeldRecord) => void,
-): OrderState => {
-  if (record.version < state.next || state.held.some(({ version }) => version === record.version))
-    return state;
-  const held = [...state.held, record].sort((a, b) => a.version - b.version);
-  let next = state.next;
-  for (let first = held[0]; first?.version === next; first = held[0]) {
-    emit(first);
-    held.shift();
-    next++;
-  }
-  return {
-    next,
-    held: held.map(({ version, value, id, timeMs, isEarly, recordedMs }) => ({
-      version,
-      value,
-      id,
-      timeMs,
-      ...(isEarly && { isEarly }),
-      ...(recordedMs !== undefined && { recordedMs }),
-    })),
-  };
-};
 
 /** Windows of one key as they are stored: those that are still open. */
 type WindowState<S> = readonly OpenWindow<S>[];

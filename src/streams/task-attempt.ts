@@ -29,6 +29,8 @@ export class PlaceAttempt {
       task,
       derivedFrom: new Map(),
       piped: new PipedRecords(),
+      keepsHeld: false,
+      handsOnHeld: false,
     };
   }
 

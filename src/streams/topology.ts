@@ -10,6 +10,7 @@ import {
   type RecordOperator,
   type TopologyNode,
 } from './graph.ts';
+import { inOrderNode } from './in-order.ts';
 import { requireSameKeys } from './joins/co-partitioning.ts';
 import { type JoinKind, type StreamJoinOptions, sideNode, streamJoinNode } from './joins/stream-join.ts';
 import { type JoinedTable, tableJoinNode } from './joins/table-join.ts';
@@ -26,7 +27,6 @@ import type {
 import type { Pipe } from './piped-records.ts';
 import {
   aggregateNode,
-  inOrderNode,
   joinNode,
   latestOf,
   reducedOf,

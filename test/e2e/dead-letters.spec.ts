@@ -143,6 +143,9 @@ describe('millrace dlq', function () {
       ['list', '--topic', 'nothing'],
       ['list', '--kind', 'strange'],
       ['list', '--since', 'yesterday'],
+      ['skip-version', 'order-view'],
+      ['skip-version', 'order-view', 'o-1', 'next'],
+      ['skip-version', 'order-view', 'o-1', '0'],
     ];
     const answers = await Promise.all(wrong.map((args) => dlq(...args)));
     for (const [index, { code, stdout, stderr }] of answers.entries()) {
@@ -152,6 +155,17 @@ describe('millrace dlq', function () {
     const { code, stderr } = await dlq('show', 'like-events@999999');
     expect(code).to.equal(1);
     expect(stderr).to.match(/no dead letter/);
-    expect((await dlq('--help')).stdout).to.match(/list[\s\S]*show[\s\S]*stats[\s\S]*replay[\s\S]*drop/);
+    expect((await dlq('--help')).stdout).to.match(
+      /list[\s\S]*show[\s\S]*stats[\s\S]*replay[\s\S]*drop[\s\S]*skip-version/,
+    );
+    const unknown = await dlq('skip-version', 'order-view', 'nobody');
+    expect([unknown.code, unknown.stdout]).to.satisfy(
+      ([answer, text]: [number, string]) => answer === 1 && /order-view knows nothing of nobody/.test(text),
+    );
+    expect(await json('skip-version', 'product-cache', 'nobody')).to.deep.equal({
+      outcome: 'refused',
+      reason: 'no-such-step',
+      steps: [],
+    });
   });
 });

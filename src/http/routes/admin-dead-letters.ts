@@ -22,6 +22,7 @@ import {
   LetterStatsAnswer,
   ReplayLettersAnswer,
   ShownLetterAnswer,
+  SkipVersionAnswer,
 } from '../admin-dead-letter-schemas.ts';
 import type { ApiPorts } from '../api-ports.ts';
 import type { Operation } from '../operation.ts';
@@ -52,14 +53,13 @@ const show: Operation = {
 };
 
 /** What taking a body brings along. Neither needs an Idempotency-Key: what is done twice is refused, or harmless. */
-const bodyProblems = [
+const inBody = [
   'malformed-json',
   'body-too-large',
   'unsupported-media-type',
   'if-match-not-applicable',
-  'dead-letters-refused',
-  'dead-letters-busy',
 ] as const;
+const bodyProblems = [...inBody, 'dead-letters-refused', 'dead-letters-busy'] as const;
 
 const replay: Operation = {
   id: 'replayDeadLetters',
@@ -78,6 +78,16 @@ const drop: Operation = {
   description: 'They are not shown any more. A parked key without any goes on.',
   access: 'operator',
   problems: bodyProblems,
+};
+
+const skip: Operation = {
+  id: 'skipVersion',
+  tag: 'DeadLetters',
+  summary: 'Tell a projection that a version of a key will never come',
+  description:
+    'What the projection holds behind it goes on without it, as soon as the projection looks. Builds that begin later do not wait for it either.',
+  access: 'operator',
+  problems: [...inBody, 'version-not-skipped'],
 };
 
 export const adminDeadLetterRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (server, { deadLetters }) => {
@@ -156,6 +166,21 @@ export const adminDeadLetterRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async 
       });
       if (report.outcome === 'busy' || report.outcome === 'refused') return refuse(reply, report);
       return reply.send({ ...dropAnswer(topics, report), outcome: report.outcome });
+    },
+  );
+
+  server.post(
+    '/admin/dead-letters/skip-version',
+    {
+      config: { operation: skip },
+      schema: { querystring: NoQuery, body: requests.skipBody, response: { 200: SkipVersionAnswer } },
+    },
+    async (request, reply) => {
+      const { dryRun = false, ...asked } = request.body;
+      const report = await deadLetters.skipVersion(asked, { who: callerOf(request).identity, dryRun });
+      if (report.outcome !== 'refused') return reply.send({ ...report, outcome: report.outcome });
+      const { reason, steps, next = null } = report;
+      return sendProblem(reply, problem('version-not-skipped', { reason, steps: [...steps], next }));
     },
   );
 

@@ -106,7 +106,10 @@ export class MemoryStateStore implements StateStore {
   async findDue(projection: ProjectionId, request: Parameters<StateStore['findDue']>[1]) {
     return [...this.#contents.states.values()]
       .filter(
-        ({ projection: owner, place }) => owner === idOf(projection) && place.partition === request.partition,
+        ({ projection: owner, place, state }) =>
+          owner === idOf(projection) &&
+          place.partition === request.partition &&
+          request.states.includes(state.name) !== (request.others ?? false),
       )
       .flatMap(({ state, key, value, dueAtMs }) =>
         dueAtMs !== undefined && dueAtMs <= request.untilMs
@@ -128,6 +131,11 @@ export class MemoryStateStore implements StateStore {
     const next = copyOf(this.#contents);
     if (!moveTasks(next, batch) || !moveCheckpoints(next, batch) || !changeParked(next, batch))
       return { kind: 'fenced' };
+    for (const entry of batch.reopened) {
+      const id = bucketId(batch.projection, entry);
+      const before = [...(next.handled.get(id) ?? [])];
+      next.handled.set(id, new Set(before.filter((known) => !entry.ids.includes(known))));
+    }
     for (const entry of batch.handled) {
       const id = bucketId(batch.projection, entry);
       next.handled.set(id, new Set([...(next.handled.get(id) ?? []), ...entry.ids]));
@@ -185,6 +193,26 @@ export class MemoryStateStore implements StateStore {
     if (wrong !== undefined) throw new RefusedData(wrong);
   }
 
+  /** As an operator changes a state: whoever runs the projection is fenced, and finds it then. */
+  changeState(
+    projection: ProjectionId,
+    { state, key }: { readonly state: string; readonly key: string },
+    change: (value: unknown) => Pick<StateChange, 'value' | 'dueAtMs'> | undefined,
+    { fences }: { readonly fences: boolean } = { fences: true },
+  ): void {
+    const id = `${idOf(projection)} ${state} ${key}`;
+    const stored = this.#contents.states.get(id);
+    const changed = stored && change(stored.value);
+    if (!stored || !changed) return;
+    const next = copyOf(this.#contents);
+    const task = `${idOf(projection)} ${stored.place.partition}`;
+    const { commits = 0, streamTimeMs = Number.NEGATIVE_INFINITY } = next.tasks.get(task) ?? {};
+    if (fences) next.tasks.set(task, { commits: commits + 1, streamTimeMs });
+    const { dueAtMs: _, ...rest } = stored;
+    next.states.set(id, { ...rest, ...changed });
+    this.#contents = next;
+  }
+
   /** The rows of a counter table, by key and window. */
   rowsOf(table: string): readonly Row[] {
     return [...(this.#contents.counters.get(table)?.values() ?? [])];
@@ -224,6 +252,12 @@ export class MemoryStateStore implements StateStore {
     return [...this.#contents.checkpoints.values()].reduce((sum, { lateRecords }) => sum + lateRecords, 0);
   }
 }
+
+/** What a database takes for a text, and for one in an index. */
+const requireText = (key: string, reason: string): void => {
+  if (key.includes('\0') || reason.includes('\0')) throw new RefusedData('A text has a zero byte');
+  if (Buffer.byteLength(key) > 2000) throw new RefusedData('The key does not fit into an index');
+};
 
 const withoutLate = (stored: StoredCheckpoint | undefined): Checkpoint | undefined =>
   stored && { nextOffset: stored.nextOffset, streamTimeMs: stored.streamTimeMs };
@@ -273,6 +307,7 @@ const changeParked = (next: Contents, { projection, parked }: BatchCommit): bool
   for (const { topic, partition, key, expectedRecords, parked: after } of parked) {
     const id = `${idOf(projection)} ${placeText({ topic, partition })} ${key}`;
     if (next.parked.get(id)?.records !== expectedRecords) return false;
+    if (after) requireText(key, after.reason);
     if (after) next.parked.set(id, { ...after, key });
     else next.parked.delete(id);
   }

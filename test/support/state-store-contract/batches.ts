@@ -53,6 +53,7 @@ export const batch = (projection: ProjectionId, rest: Partial<BatchCommit>): Bat
   tasks: [],
   moves: [],
   handled: [],
+  reopened: [],
   facts: [],
   deltas: [],
   states: [],

@@ -45,6 +45,38 @@ export const describeHandled = (underTest: () => StoreUnderTest): void => {
       expect(await store.loadHandled(projection, [])).to.deep.equal([]);
     });
 
+    it('are not handled any more when a batch opens them again, and can be handled once more', async () => {
+      const { store, other } = underTest();
+      const projection = newProjection();
+      const [a, b, c, d] = [uuidv7(), uuidv7(), uuidv7(), uuidv7()];
+      const here = { ...at(0), bucketStartMs: today };
+      const found = async () =>
+        sorted(await other.loadHandled(projection, [here, { ...here, partition: 1 }]));
+      await store.commit(
+        batch(projection, {
+          moves: [move(at(0), undefined, 3), move(at(1), undefined, 1)],
+          handled: [
+            { ...here, ids: [a, b, c] },
+            { ...here, ...at(1), ids: [b] },
+          ],
+        }),
+      );
+      await store.commit(
+        batch(projection, {
+          moves: [move(at(0), 3, 4)],
+          handled: [{ ...here, ids: [d] }],
+          reopened: [{ ...here, ids: [b, a] }],
+        }),
+      );
+      expect(await found()).to.deep.equal([[c, d].sort(), [b]]);
+      await store.commit(batch(projection, { moves: [move(at(0), 4, 5)], handled: [{ ...here, ids: [b] }] }));
+      expect(await found()).to.deep.equal([[b, c, d].sort(), [b]]);
+      await store.commit(
+        batch(projection, { moves: [move(at(0), 5, 6)], reopened: [{ ...here, ids: [b, c, d] }] }),
+      );
+      expect(await found()).to.deep.equal([[], [b]]);
+    });
+
     it('are found at any time that an event can have', async () => {
       const { store } = underTest();
       const projection = newProjection();

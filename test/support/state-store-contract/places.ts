@@ -1,5 +1,11 @@
+import { randomBytes } from 'node:crypto';
 import { expect } from 'chai';
-import type { ParkedChange, ParkedKey, ProjectionId } from '../../../src/streams/ports.ts';
+import {
+  type ParkedChange,
+  type ParkedKey,
+  type ProjectionId,
+  RefusedData,
+} from '../../../src/streams/ports.ts';
 import type { Place } from '../../../src/streams/record.ts';
 import type { StoreUnderTest } from '../state-store-contract.ts';
 import {
@@ -250,6 +256,25 @@ export const describeParkedKeys = (underTest: () => StoreUnderTest): void => {
       await store.commit(batch(projection, { moves: [move(at(0), 1, 2)], parked: [change(at(0), 2, more)] }));
       expect(await parkedNow()).to.deep.equal([[{ key: 'order-1', ...more }], []]);
     });
+
+    const texts = [
+      { title: 'a zero byte in the key', key: 'order\0', reason: '' },
+      { title: 'a key that is too long for an index', key: randomBytes(5000).toString('hex'), reason: '' },
+      { title: 'a zero byte in the reason', key: 'order', reason: 'no such \0' },
+    ];
+    for (const { title, key, reason } of texts) {
+      it(`are refused with ${title}`, async () => {
+        const { store, projection, parkedNow } = await parkedOne();
+        const commit = store.commit(
+          batch(projection, {
+            moves: [move(at(0), 1, 2)],
+            parked: [change(at(0), undefined, parkedAt(1, { reason }), key)],
+          }),
+        );
+        expect(await commit.catch((error: unknown) => error)).to.be.instanceOf(RefusedData);
+        expect(await parkedNow()).to.deep.equal([[{ key: 'order-1', ...parkedAt(2) }], []]);
+      });
+    }
 
     it('are released, parked and changed in one batch', async () => {
       const { store, projection, parkedNow } = await parkedOne();

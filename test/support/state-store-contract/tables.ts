@@ -259,6 +259,8 @@ export const describeStates = (
       expect(Object.fromEntries(found ?? [])).to.deep.equal({ a: { by: 2 }, d: { by: 3 } });
     });
 
+    const states = ['s'];
+
     it('are told when they are due, of one partition number over all topics, the earliest first and not too many', async () => {
       const { store } = underTest();
       const projection = newProjection();
@@ -278,14 +280,34 @@ export const describeStates = (
         }),
       );
       const due = async (untilMs: number, statesMax: number) =>
-        (await store.findDue(projection, { partition: 0, untilMs, statesMax })).map(({ key }) => key);
+        (await store.findDue(projection, { partition: 0, untilMs, statesMax, states })).map(({ key }) => key);
       expect(await due(3000, 10)).to.deep.equal(['a', 'b', 'c']);
       expect(await due(2999, 10)).to.deep.equal(['a', 'b']);
       expect(await due(3000, 2)).to.deep.equal(['a', 'b']);
       expect(await due(999, 2)).to.deep.equal([]);
-      expect(await store.findDue(projection, { partition: 1, untilMs: 5000, statesMax: 10 })).to.deep.equal([
-        { state: 's', key: 'elsewhere', value: { of: 'elsewhere' }, dueAtMs: 1000 },
-      ]);
+      expect(
+        await store.findDue(projection, { partition: 1, untilMs: 5000, statesMax: 10, states }),
+      ).to.deep.equal([{ state: 's', key: 'elsewhere', value: { of: 'elsewhere' }, dueAtMs: 1000 }]);
+    });
+
+    it('are told when they are due of the steps that are asked for, or of all others', async () => {
+      const { store } = underTest();
+      const projection = newProjection();
+      const dueAt = (state: string, key: string) => change(state, key, {}, { dueAtMs: 1000 });
+      await store.commit(
+        batch(projection, {
+          moves: first,
+          states: [dueAt('renamed', 'a'), dueAt('renamed', 'b'), dueAt('s', 'c'), dueAt('t', 'd')],
+        }),
+      );
+      const request = { partition: 0, untilMs: 5000, states: ['s', 't', 'unused'] };
+      const keysOf = async (more: { statesMax: number; others?: boolean }) =>
+        (await store.findDue(projection, { ...request, ...more })).map(({ key }) => key);
+      expect(await keysOf({ statesMax: 2 })).to.deep.equal(['c', 'd']);
+      expect(await keysOf({ statesMax: 1, others: true })).to.deep.equal(['a']);
+      expect(await keysOf({ statesMax: 9, others: true })).to.deep.equal(['a', 'b']);
+      const ever = { ...request, untilMs: Number.POSITIVE_INFINITY, statesMax: 9 };
+      expect(await store.findDue(projection, ever)).to.have.length(2);
     });
 
     it('are due again only when they say so', async () => {
@@ -301,7 +323,7 @@ export const describeStates = (
           states: [change('s', 'a', undefined), change('s', 'b', {}), dueAt('c', 4000)],
         }),
       );
-      const due = await store.findDue(projection, { partition: 0, untilMs: 5000, statesMax: 10 });
+      const due = await store.findDue(projection, { partition: 0, untilMs: 5000, statesMax: 10, states });
       expect(due.map(({ key, dueAtMs }) => [key, dueAtMs])).to.deep.equal([['c', 4000]]);
     });
 

@@ -1,8 +1,8 @@
 import { expect } from 'chai';
-import { describeChange } from '../../../src/cli/dlq-tables.ts';
+import { describeChange, describeSkip } from '../../../src/cli/dlq-tables.ts';
 import { hexDump } from '../../../src/cli/hex-dump.ts';
 import { letterProgress } from '../../../src/cli/letter-progress.ts';
-import { type RefusalAnswer, replayAnswer } from '../../../src/dlq-admin/answers.ts';
+import { dropAnswer, type RefusalAnswer, replayAnswer } from '../../../src/dlq-admin/answers.ts';
 import { deadLetter, decision, goodDeadLetters } from '../http/good-dead-letters.ts';
 
 describe('hex dump', () => {
@@ -41,6 +41,8 @@ describe('what a replay did', () => {
     outcome: 'replayed' as const,
     replayId: decision.replayId,
     letters: [deadLetter],
+    rounds: 1,
+    stillParked: 0,
     releasedKeys: 0,
     refused: [],
     more: false,
@@ -56,6 +58,11 @@ describe('what a replay did', () => {
     const text = describeChange(replayAnswer(topics, many), { byIds: false });
     expect(text.split('\n')).to.have.length(54);
     expect(text).to.match(/… and 10 letters more[\s\S]*Replayed 60 letters[\s\S]*run it again/);
+  });
+
+  it('tells of a key that is parked still, and of rounds', () => {
+    const hot = replayAnswer(topics, { ...report, rounds: 3, stillParked: 1 });
+    expect(describeChange(hot, { byIds: false })).to.match(/ in 3 rounds\.\nThe key is parked still: /);
   });
 
   it('says how to do what was only talked about', () => {
@@ -86,5 +93,47 @@ describe('what a replay did', () => {
     expect(said('missing')).to.match(/no such letter/);
     expect(said('value-gone')).to.match(/too large.*only be dropped/);
     expect(said('foreign')).to.match(/only be dropped/);
+  });
+});
+
+describe('what dropping and skipping tell', () => {
+  const { topics } = goodDeadLetters;
+  const named = { projection: 'order-view', key: "o'1" };
+
+  it('is the command that helps a key which waits for a version', () => {
+    const waiting = { ...named, step: 'order-versions', missingVersion: 2, records: 3 };
+    const report = {
+      outcome: 'dropped' as const,
+      letters: [deadLetter],
+      releasedKeys: 0,
+      waitingKeys: [waiting],
+      refused: [],
+      more: false,
+    };
+    expect(describeChange(dropAnswer(topics, report), { byIds: true })).to.include(
+      "order-view holds 3 later records of o'1 until version 2 comes. If that was one of these letters: millrace dlq skip-version order-view 'o'\\''1' 2",
+    );
+  });
+
+  it('is what was skipped, and what goes on', () => {
+    const told = { ...named, step: 'order-versions', version: 2, next: 5 };
+    expect(describeSkip({ ...told, outcome: 'skipped', releasedRecords: 1 }, named)).to.equal(
+      "Skipped version 2 of o'1 in order-view (order-versions).\n1 held record goes on as soon as the projection runs; after that the key waits for version 5.",
+    );
+    expect(describeSkip({ ...told, outcome: 'would-skip', releasedRecords: 0 }, named)).to.match(
+      /Would skip version 2[^\n]*\nNothing goes on with it yet; the key waits for version 5\.\nLeave --dry-run out/,
+    );
+  });
+
+  it('is why nothing was skipped, for every reason', () => {
+    const reasons = ['no-such-step', 'unknown-key', 'several-steps', 'held', 'passed'] as const;
+    for (const reason of reasons) {
+      const text = describeSkip(
+        { outcome: 'refused', reason, steps: ['a', 'b'], version: 2, next: 5 },
+        named,
+      );
+      expect(text).to.match(/^Nothing was done: /);
+      expect(text).not.to.include('undefined');
+    }
   });
 });

@@ -201,6 +201,43 @@ describe('dead letters over HTTP', () => {
     expect(asked).to.deep.equal([]);
   });
 
+  it('let a version be skipped in the name of the caller, or say why not', async () => {
+    const asked: { readonly who: string; readonly dryRun: boolean }[] = [];
+    const api = await apiOver({
+      skipVersion: async (request, options) => {
+        asked.push(options);
+        return goodDeadLetters.skipVersion(request, options);
+      },
+    });
+    const told = { projection: 'order-view', key: 'o-1' };
+    expect((await api.send(post('/skip-version', told))).json).to.deep.equal({
+      ...told,
+      outcome: 'skipped',
+      step: 'order-versions',
+      version: 3,
+      next: 5,
+      releasedRecords: 1,
+    });
+    const named = { ...told, version: 7, step: 'order-versions', dryRun: true };
+    expect((await api.send(post('/skip-version', named))).json).to.include({
+      outcome: 'would-skip',
+      version: 7,
+    });
+    expect(asked.map(({ who, dryRun }) => [/^operator:/.test(who), dryRun])).to.deep.equal([
+      [true, false],
+      [true, true],
+    ]);
+    for (const wrong of [{}, { projection: 'p' }, { ...told, version: 0 }, { ...told, version: '1' }])
+      expect((await api.send(post('/skip-version', wrong))).statusCode, JSON.stringify(wrong)).to.equal(400);
+
+    const refusing = await apiOver({
+      skipVersion: async () => ({ outcome: 'refused', reason: 'held', steps: ['s'], next: 2 }),
+    });
+    const refused = await refusing.send(post('/skip-version', { ...told, version: 3 }));
+    expect([refused.statusCode, problemName(refused)]).to.deep.equal([409, 'version-not-skipped']);
+    expect(refused.json).to.deep.include({ reason: 'held', steps: ['s'], next: 2 });
+  });
+
   it('are dropped in the name of the caller', async () => {
     const { deadLetters, asked } = recording();
     const api = await apiOver(deadLetters);
@@ -223,7 +260,7 @@ describe('dead letters over HTTP', () => {
     ];
     const report = { letters: [], refused, more: false, outcome: 'refused' as const };
     const stubborn = await apiOver({
-      replay: async () => ({ ...report, replayId: null, releasedKeys: 0 }),
+      replay: async () => ({ ...report, replayId: null, releasedKeys: 0, rounds: 0, stillParked: 0 }),
       drop: async () => ({ outcome: 'busy' }),
     });
     const answer = await stubborn.send(post('/replay', { ids: ['like-events@17'] }));

@@ -59,6 +59,8 @@ export const goodDeadLetters: DeadLetterAdmin = {
   replay: async (_selection, { dryRun }) => ({
     outcome: dryRun ? 'would-replay' : 'replayed',
     replayId: dryRun ? null : decision.replayId,
+    rounds: dryRun ? 0 : 1,
+    stillParked: 0,
     releasedKeys: 0,
     letters: [deadLetter],
     refused: [],
@@ -67,8 +69,18 @@ export const goodDeadLetters: DeadLetterAdmin = {
   drop: async (_selection, { dryRun }) => ({
     outcome: dryRun ? 'would-drop' : 'dropped',
     releasedKeys: dryRun ? 0 : 1,
+    waitingKeys: [],
     letters: [deadLetter],
     refused: [],
     more: false,
+  }),
+  skipVersion: async ({ projection, key, version = 3 }, { dryRun }) => ({
+    outcome: dryRun ? 'would-skip' : 'skipped',
+    projection,
+    step: 'order-versions',
+    key,
+    version,
+    next: version + 2,
+    releasedRecords: 1,
   }),
 };

@@ -56,10 +56,43 @@ describe('partition assigner', () => {
     );
   });
 
-  it('gives nobody a topic that he does not know yet', async () => {
+  it('gives nothing to a member of a version that reads fewer topics: two would have one task, and fence each other', async () => {
     const assignment = await assign({ old: ['orders'], young: ['orders', 'views'] });
-    expect(assignment.old).to.deep.equal({ orders: [0, 2, 4] });
-    expect(assignment.young).to.deep.equal({ orders: [1, 3, 5], views: [0, 1, 2] });
+    expect(assignment.old).to.deep.equal({});
+    expect(assignment.young).to.deep.equal({ orders: [0, 1, 2, 3, 4, 5], views: [0, 1, 2] });
+  });
+
+  it('keeps to one version where each reads a topic that the other does not, whoever has asked first', async () => {
+    const wanted = { orders: [0, 1, 2, 3, 4, 5], views: [0, 1, 2] };
+    const one = await assign({ a: ['likes', 'orders'], b: ['orders', 'views'], c: ['views', 'orders'] });
+    expect(one.a).to.deep.equal({});
+    const numbers = (member: string) => new Set(Object.values(one[member] ?? {}).flat());
+    expect([...numbers('b')].filter((number) => numbers('c').has(number))).to.deep.equal([]);
+    expect(await assign({ b: ['orders', 'views'], a: ['likes', 'orders'] })).to.deep.equal({
+      a: {},
+      b: wanted,
+    });
+  });
+
+  it('never gives partitions of one number to two members, whatever they read', async () => {
+    const subscription = fc.subarray(Object.keys(partitionsOf), { minLength: 1 });
+    await fc.assert(
+      fc.asyncProperty(
+        fc.dictionary(fc.uuid(), subscription, { minKeys: 1, maxKeys: 6 }),
+        async (members) => {
+          const owners = new Map<number, Set<string>>();
+          for (const [member, ofMember] of Object.entries(await assign(members))) {
+            for (const [topic, partitions] of Object.entries(ofMember)) {
+              expect(members[member]).to.include(topic);
+              for (const partition of partitions)
+                owners.set(partition, (owners.get(partition) ?? new Set()).add(member));
+            }
+          }
+          for (const ofPartition of owners.values()) expect(ofPartition.size).to.equal(1);
+        },
+      ),
+      { numRuns: 200 },
+    );
   });
 
   it('leaves a topic alone that nobody knows any more', async () => {

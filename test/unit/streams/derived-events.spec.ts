@@ -131,6 +131,7 @@ describe('the ids of derived events', () => {
       projection,
       tasks: [],
       missed: [],
+      reopened: [],
       moves: [
         {
           ...place,

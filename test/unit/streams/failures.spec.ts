@@ -203,6 +203,42 @@ describe('a key whose order matters', () => {
     expect(seenBy(driver)).to.deep.equal({ a: 116 });
   });
 
+  for (const [what, of] of [
+    ['has a zero byte', 'or\0der'],
+    ['is too long for an index', 'x'.repeat(5000)],
+  ] as const) {
+    it(`is parked and released when it ${what}, and is told apart from others`, async () => {
+      const broken = { is: true };
+      const driver = counting('park-key', broken);
+      for (const amount of [1, -2, 3]) driver.send('facts', asRecord(fact({ of, amount })));
+      driver.send('facts', asRecord(fact({ of: `${of}, another`, amount: 7 })));
+      await driver.run();
+      expect(driver.deadLetters.map(({ kind, record }) => [kind, record.offset])).to.deep.equal([
+        ['failed', 1],
+        ['parked', 2],
+      ]);
+      expect(driver.store.parked.map(({ records }) => records)).to.deep.equal([2]);
+      broken.is = false;
+      driver.restart();
+      replay(driver, 'mended');
+      await driver.run();
+      expect(driver.store.parked).to.deep.equal([]);
+      expect(seenBy(driver)).to.deep.equal({ [of]: 6, [`${of}, another`]: 7 });
+    });
+  }
+
+  it('is parked whatever the reason says', async () => {
+    const driver = driverOf((t) => {
+      t.stream(facts).map(({ of }) => {
+        throw new Error(`What is \0 in ${of}?`);
+      });
+    }, onFailure('park-key'));
+    driver.send('facts', asRecord(fact()));
+    await driver.run();
+    expect(driver.store.parked.map(({ reason }) => reason)).to.deep.equal(['What is \uFFFD in a?']);
+    expect(driver.deadLetters).to.have.length(1);
+  });
+
   it('leaves replays for other projections alone', async () => {
     const driver = counting('skip-record', { is: false });
     driver.sendTo(

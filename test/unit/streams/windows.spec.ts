@@ -4,9 +4,11 @@ import type { BatchCommit } from '../../../src/streams/ports.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import type { DriverOptions, TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
+import type { TopologyBuilder } from '../../../src/streams/topology.ts';
 import { hopping, session, tumbling, windowStarts } from '../../../src/streams/windows.ts';
 import { asRecord, driverOf, type Fact, fact, facts } from '../../support/json-stream.ts';
 import { keepLines } from '../../support/logged-lines.ts';
+import { recordingLog } from '../../support/silent-log.ts';
 
 const counts = {
   table: 'counts',
@@ -328,5 +330,39 @@ describe('a window that feeds another', () => {
     const apart = await run(false);
     expect(apart.late).to.equal(0);
     expect(await run(true)).to.deep.equal(apart);
+  });
+});
+
+describe('windows of a step that is not there any more', () => {
+  const tumblingAs = (name: string, emitted: Windowed<number>[]) => (t: TopologyBuilder) => {
+    t.stream(facts)
+      .groupByKey()
+      .windowedBy(tumbling({ sizeMs: 100, graceMs: 0 }))
+      .aggregate(name, sums)
+      .peek((window) => emitted.push(window));
+  };
+
+  it('do not keep those of others from closing, and are told once', async () => {
+    const before: Windowed<number>[] = [];
+    const renamed = driverOf(tumblingAs('old-name', before), { partitions: 1 });
+    // More than are closed at once.
+    for (let index = 0; index < 600; index++)
+      renamed.send('facts', asRecord(fact({ of: `left-behind-${index}`, time: 10 })));
+    await renamed.run();
+
+    const emitted: Windowed<number>[] = [];
+    const { log, lines } = recordingLog();
+    const driver = driverOf(tumblingAs('new-name', emitted), {
+      partitions: 1,
+      store: renamed.store,
+      logger: log,
+    });
+    renamed.copyLogTo(driver);
+    driver.send('facts', asRecord(fact({ of: 'a', time: 20 })));
+    await driver.run();
+    for (let look = 0; look < 3; look++) await driver.advanceWallClock(10_000);
+    expect(emitted.map(({ key }) => key)).to.deep.equal(['a']);
+    const told = lines.filter(({ state }) => state === 'old-name');
+    expect(told).to.have.length(1);
   });
 });
