@@ -40,6 +40,10 @@ export const effectsOf = (
     task: { streamTimeMs: record.timeMs },
     derivedFrom: new Map(),
     piped: new PipedRecords(),
+    postponesTimers: false,
+    onTimerFailure: (error: Error) => {
+      throw error;
+    },
   };
   try {
     for (const { topic, node } of topology.sources) {

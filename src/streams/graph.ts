@@ -1,7 +1,8 @@
 import type { OperatorFunction } from 'rxjs';
 import type { BatchRun } from './batch-run.ts';
 import type { PipedRecords } from './piped-records.ts';
-import type { Place } from './record.ts';
+import type { DueTimes } from './ports.ts';
+import type { Place, RawRecord } from './record.ts';
 import type { CounterTable, StateDefinition } from './tables.ts';
 import type { Windows } from './windows.ts';
 
@@ -13,6 +14,8 @@ export interface Origin {
   readonly isEarly?: true;
   /** The time that the event itself tells, under which it counts as handled; where it is another one. */
   readonly recordedMs?: number;
+  /** As the broker has it; missing for what is not, or not any more, one record of a topic. */
+  readonly raw?: RawRecord;
 }
 
 /** Where a step stands: the batch it adds to, and the record that led here. One per batch, moved from record to record. */
@@ -28,6 +31,10 @@ export interface StepContext {
   derivedFrom: Map<string, number>;
   /** What waits for RxJS operators. */
   piped: PipedRecords;
+  /** Set where the record at hand may be refused for what timers before it do: those that are due are left for later. */
+  readonly postponesTimers: boolean;
+  /** A timer that was due before the record failed, and was postponed: the record is not to blame. */
+  readonly onTimerFailure: (error: Error, timer: { readonly state: string; readonly key: string }) => void;
 }
 
 export type Step = (key: string | null, value: unknown, at: StepContext) => void;
@@ -57,6 +64,8 @@ export interface TopologyNode {
     readonly isFact?: boolean;
   };
   readonly windows?: Windows;
+  /** How long after its last change what it keeps of a key goes away. */
+  readonly expireAfterMs?: number;
   /** A topic that the step writes to. */
   readonly destination?: string;
   /** Set on steps that derive events: their name, as it is part of the events' ids. */
@@ -82,6 +91,17 @@ export interface FinalResult {
   readonly name: string;
   readonly timeMs: number;
   readonly value: unknown;
+  /** Where it has one of its own; otherwise it follows from the key, the name and the time. */
+  readonly id?: string;
+  /** Set where nothing is over with it, so that no record that comes now is late. */
+  readonly movesNoClock?: true;
+}
+
+/** How far time has come, by each clock. */
+export interface Clocks {
+  readonly streamTimeMs: number;
+  /** −Infinity where only the time of the stream counts. */
+  readonly wallClockMs: number;
 }
 
 export interface DueHandler {
@@ -89,16 +109,26 @@ export interface DueHandler {
   close(options: {
     readonly key: string;
     readonly value: unknown;
+    /** By either clock. */
     readonly untilMs: number;
+    readonly clocks: Clocks;
     readonly handOn: (result: FinalResult) => void;
     /** For what ends without a result: from then on it is over, though the wall clock may have said so. */
     readonly pass: (timeMs: number) => void;
-  }): { readonly value: unknown; readonly dueAtMs?: number } | undefined;
+    /** Takes the key's value of another state away. */
+    readonly drop: (state: StateDefinition) => void;
+  }): DueValue | undefined;
   /** The state with what was final by then, to be handed on at a later time. */
-  postpone(options: { readonly value: unknown; readonly untilMs: number; readonly toMs: number }): {
+  postpone(options: {
     readonly value: unknown;
-    readonly dueAtMs: number;
-  };
+    readonly untilMs: number;
+    readonly clocks: Clocks;
+    readonly toMs: number;
+  }): DueValue;
+}
+
+export interface DueValue extends DueTimes {
+  readonly value: unknown;
 }
 
 export type NodeKind =
@@ -116,6 +146,7 @@ export type NodeKind =
   | 'count'
   | 'row'
   | 'aggregate'
+  | 'process'
   | 'window'
   | 'table'
   | 'join'

@@ -111,7 +111,7 @@ export class Lane {
       onWindowFailure: (error, window) =>
         log.error(
           { err: error, ...window },
-          'The result of a window could not be handed on; it is kept and tried again',
+          'What a window, a timer or an expiry brings could not be handed on; it is kept and tried again',
         ),
     });
     this.#refusal = new Refusal({
@@ -121,7 +121,8 @@ export class Lane {
       commit: (computed) => this.#commit(computed),
       reload: () => this.#reload(),
       isCurrent: (input) => this.#places.isCurrent(input),
-      hasDue: async (task, untilMs) => (await this.#firstDue(task, untilMs)) !== undefined,
+      hasDue: (task, wallClockMs) =>
+        this.#hasDue(task, wallClockMs, Math.max(wallClockMs, task.tail.streamTimeMs)),
     });
   }
 
@@ -165,9 +166,8 @@ export class Lane {
     for (const [task, places] of this.#places.tasks) {
       const owned = places.find(({ tail }) => tail.offset !== undefined);
       if (!owned || !places.every((place) => quiet.places.get(place) === place.reading)) continue;
-      const dueAtMs = await this.#firstDue(task, nowMs);
-      if (dueAtMs === undefined) continue;
-      if (dueAtMs <= wallClockMs) inputs.push(tickOf(owned, wallClockMs));
+      if (!(await this.#hasDue(task, nowMs))) continue;
+      if (await this.#hasDue(task, wallClockMs)) inputs.push(tickOf(owned, wallClockMs));
       else isWaitedFor = true;
     }
     // What the answer takes for sent may not have been read yet: it counts for what is found quiet after it.
@@ -178,15 +178,20 @@ export class Lane {
     return this.#round(current.map(({ owned }) => tickOf(owned, wallClockMs)));
   }
 
-  /** When the first window of a task was due, if it was by then. */
-  async #firstDue({ partition }: OwnedTask, untilMs: number): Promise<number | undefined> {
+  /** Whether a window, a timer or an expiry of a task is due, by its stream or by the wall clock. */
+  async #hasDue(
+    { partition, tail: { streamTimeMs } }: OwnedTask,
+    wallClockMs: number,
+    untilMs = wallClockMs,
+  ): Promise<boolean> {
+    if (Math.max(streamTimeMs, wallClockMs) === Number.NEGATIVE_INFINITY) return false;
+    const request = { partition, untilMs, streamTimeMs, wallClockMs, statesMax: 1 };
     try {
-      const due = await this.#options.store.findDue(this.#projection, { partition, untilMs, statesMax: 1 });
-      return due[0]?.dueAtMs;
+      return (await this.#options.store.findDue(this.#projection, request)).length > 0;
     } catch (error) {
       // Whatever is wrong with the store is told by the batches that need it.
       this.#options.log.debug({ err: error }, 'Windows that are due could not be looked for');
-      return undefined;
+      return false;
     }
   }
 

@@ -17,7 +17,7 @@ export interface RefusalOptions {
   readonly commit: (computed: ComputedBatch) => Promise<readonly AppliedOffset[]>;
   readonly reload: () => Promise<void>;
   readonly isCurrent: (input: PlaceInput) => boolean;
-  readonly hasDue: (task: OwnedTask, untilMs: number) => Promise<boolean>;
+  readonly hasDue: (task: OwnedTask, wallClockMs: number) => Promise<boolean>;
 }
 
 /** Finds the one record or window that the database refuses, so that nothing else is held back by it. */
@@ -40,6 +40,10 @@ export class Refusal {
     }
     const [record] = inputs.flatMap(({ records }) => records);
     if (!record) throw new Error('The database refuses a batch without records', { cause: refused });
+    // It may be what a timer did that was due before the record: then the record is not to blame.
+    const [alone] = closesWindows ? inputs : [];
+    if (alone && !alone.closing?.postponesTimers)
+      return settle([{ ...alone, closing: { statesMax: 0, postponesTimers: true } }]);
     return settle(inputs, new Map([[record, refused]]));
   }
 
@@ -60,7 +64,7 @@ export class Refusal {
     const { compute, commit, reload, isCurrent, hasDue } = this.#options;
     const { task } = owned;
     for (let statesMax = closedMax; ; ) {
-      const tick = tickOf(owned, Math.max(wallClockMs, task.tail.streamTimeMs));
+      const tick = tickOf(owned, wallClockMs);
       if (!isCurrent(tick) || !(await hasDue(task, tick.wallClockMs))) return;
       const computed = await compute([{ ...tick, closing: { statesMax } }]);
       try {

@@ -34,4 +34,8 @@ export interface StateDefinition {
   readonly name: string;
   /** Without it the values are kept as JSON in a table that all projections share. */
   readonly table?: RowTable;
+  /** How long after its last change a value goes away; it is then as if it had never been. */
+  readonly expireAfterMs?: number;
+  /** For a state that expires and has a table of its own: where the times are kept at which its rows are over. */
+  readonly expiry?: StateDefinition;
 }

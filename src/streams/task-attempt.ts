@@ -16,7 +16,7 @@ export class PlaceAttempt {
   parked: ReadonlyMap<string, ParkedKey>;
   newestMs = Number.NEGATIVE_INFINITY;
 
-  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf }: AttemptOptions) {
+  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf, onTimerFailure }: AttemptOptions) {
     this.input = input;
     this.time = timeOf(input.owned.place.topic);
     this.before = input.owned.tail;
@@ -29,6 +29,8 @@ export class PlaceAttempt {
       task,
       derivedFrom: new Map(),
       piped: new PipedRecords(),
+      postponesTimers: input.closing?.postponesTimers ?? false,
+      onTimerFailure,
     };
   }
 
@@ -114,6 +116,7 @@ export interface AttemptOptions {
   readonly run: BatchRun;
   /** How the records of a topic tell their time. */
   readonly timeOf: (topic: string) => SourceTime;
+  readonly onTimerFailure: StepContext['onTimerFailure'];
 }
 
 export const attemptTasks = (

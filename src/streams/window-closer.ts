@@ -1,7 +1,8 @@
-import { aside } from './aside.ts';
+import { aside, noteMissing } from './aside.ts';
 import { type ComputeOptions, loading } from './compute-batch.ts';
-import { idAt } from './derived-id.ts';
+import { dueSince } from './due-times.ts';
 import {
+  type Clocks,
   type DueHandler,
   type FinalResult,
   nextOf,
@@ -13,12 +14,14 @@ import type { LaneMemory } from './lane-memory.ts';
 import { atTime } from './piped-records.ts';
 import type { StateDefinition } from './tables.ts';
 import type { TaskAttempt } from './task-attempt.ts';
+import { expiryOf, resultId } from './timers/expiring-state.ts';
+import { retryAfterMs } from './timers/process-step.ts';
 import { nodesOfTopology } from './topology.ts';
 
 /** States whose windows are closed in one batch at most; what is left is closed with the next one. */
 export const closedMax = 500;
-/** A window whose result cannot be handed on has no record to set aside: it is kept and tried again after this time. */
-const retryAfterMs = 60_000;
+/** What one state has to do in one batch at most, as timers that set timers do. */
+const closedOfOneMax = 1000;
 
 /** Which windows a batch closes, where it is not simply all whose time has come. */
 export interface Closing {
@@ -26,6 +29,8 @@ export interface Closing {
   readonly statesMax: number;
   /** Why the windows that are to be closed are kept instead, and tried again later. */
   readonly refused?: Error;
+  /** Timers that are due before a record of their key are postponed instead of fired: the record comes alone. */
+  readonly postponesTimers?: true;
 }
 
 interface ClosingStep {
@@ -49,11 +54,14 @@ export const createWindowCloser = (
   { topology, store, projection, onWindowFailure }: ComputeOptions,
   compiled: Map<TopologyNode, Step>,
 ): CloseWindows => {
+  const stepOf = (node: TopologyNode, state: StateDefinition, onDue: DueHandler): ClosingStep => ({
+    state: expiryOf(state),
+    onDue,
+    next: nextOf(node, compiled),
+  });
   const steps = new Map<string, ClosingStep>(
     nodesOfTopology(topology).flatMap((node) =>
-      node.onDue && node.state
-        ? [[node.state.name, { state: node.state, onDue: node.onDue, next: nextOf(node, compiled) }]]
-        : [],
+      node.onDue && node.state ? [[expiryOf(node.state).name, stepOf(node, node.state, node.onDue)]] : [],
     ),
   );
   if (steps.size === 0) return async () => {};
@@ -61,16 +69,16 @@ export const createWindowCloser = (
   /** In the order of their times, each state once: as the store has them, or as what is not committed yet has made them. */
   const findDue = async (
     { task: { partition } }: TaskAttempt,
-    { at, memory, untilMs }: { at: StepContext; memory: LaneMemory; untilMs: number },
+    { at, memory, clocks }: { at: StepContext; memory: LaneMemory; clocks: Clocks },
   ): Promise<readonly Due[]> => {
-    const stored = await loading(store.findDue(projection, { partition, untilMs, statesMax: closedMax }));
+    const until = { ...clocks, untilMs: untilOf(clocks) };
+    const stored = await loading(store.findDue(projection, { partition, ...until, statesMax: closedMax }));
     const inFlight = [...memory.inFlight.map(({ run }) => run), at.run]
       .flatMap((run) => run.states)
-      .flatMap(({ place, state, key, value, dueAtMs }) =>
-        dueAtMs !== undefined && dueAtMs <= untilMs && place.partition === partition
-          ? [{ state: state.name, key, value, dueAtMs }]
-          : [],
-      );
+      .flatMap(({ place, state, key, value, ...times }) => {
+        const dueAtMs = place.partition === partition ? dueSince(times, until) : undefined;
+        return dueAtMs === undefined ? [] : [{ state: state.name, key, value, dueAtMs }];
+      });
     const found = new Map<string, Due>();
     for (const { state, key, value, dueAtMs } of [...stored, ...inFlight]) {
       const step = steps.get(state);
@@ -80,12 +88,7 @@ export const createWindowCloser = (
     return [...found.values()].sort((a, b) => a.dueAtMs - b.dueAtMs);
   };
 
-  const closeOne = async (
-    attempt: TaskAttempt,
-    at: StepContext,
-    due: Due,
-    untilMs: number,
-  ): Promise<void> => {
+  const closeOne = async (attempt: TaskAttempt, at: StepContext, due: Due, clocks: Clocks): Promise<void> => {
     const { step, key } = due;
     const value = currentValue(at, due);
     let reachedMs = attempt.time.streamTimeMs;
@@ -93,21 +96,32 @@ export const createWindowCloser = (
     const pass = (timeMs: number): void => {
       reachedMs = Math.max(reachedMs, timeMs);
     };
-    const handOn = ({ name, timeMs, value: result }: FinalResult): void => {
-      pass(timeMs);
-      at.origin = { id: idAt(timeMs, `${projection.name} ${step.state.name} ${key} ${name}`), timeMs };
+    const handOn = ({ value: result, ...final }: FinalResult): void => {
+      const { timeMs, movesNoClock } = final;
+      if (!movesNoClock) pass(timeMs);
+      at.origin = { id: final.id ?? resultId(projection.name, step.state.name, key, final), timeMs };
       // What follows takes it for as late as it is, however far the records of its batch have come since.
       const streamTimeMs = Math.max(attempt.before.streamTimeMs, timeMs);
       atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result, at));
     };
+    const drop = (state: StateDefinition): void =>
+      at.run.write({ place: at.place, state, key, value: undefined });
+    const untilMs = untilOf(clocks);
     const { done: left, run } = await aside(at, () =>
-      step.onDue.close({ key, value, untilMs, handOn, pass }),
+      step.onDue.close({ key, value, untilMs, clocks, handOn, pass, drop }),
     );
     at.run.absorb(run);
-    // What it misses is loaded with what the whole batch misses.
-    for (const [state, keys] of run.missing) for (const missed of keys) at.run.read(state, missed);
+    noteMissing(at.run, run);
     at.run.write({ place: at.place, state: step.state, key, value: undefined, ...left });
     attempt.time.streamTimeMs = reachedMs;
+  };
+
+  const postpone = (at: StepContext, { step, key, ...due }: Due, clocks: Clocks, error: Error): void => {
+    const value = currentValue(at, { step, key, ...due });
+    onWindowFailure(error, { state: step.state.name, key });
+    const untilMs = untilOf(clocks);
+    const postponed = step.onDue.postpone({ value, untilMs, clocks, toMs: untilMs + retryAfterMs });
+    at.run.write({ place: at.place, state: step.state, key, ...postponed });
   };
 
   return async (attempt, memory) => {
@@ -115,22 +129,35 @@ export const createWindowCloser = (
     if (!first) return;
     const { at, input } = first;
     const { statesMax, refused }: Closing = input.closing ?? { statesMax: Number.POSITIVE_INFINITY };
-    const untilMs = Math.max(attempt.time.streamTimeMs, input.wallClockMs ?? Number.NEGATIVE_INFINITY);
-    if (statesMax === 0 || untilMs === Number.NEGATIVE_INFINITY) return;
-    for (const due of (await findDue(attempt, { at, memory, untilMs })).slice(0, statesMax)) {
-      attempt.closed++;
-      try {
-        if (refused) throw refused;
-        await closeOne(attempt, at, due, untilMs);
-      } catch (error) {
-        const { step, key } = due;
-        const value = currentValue(at, due);
-        onWindowFailure(error as Error, { state: step.state.name, key });
-        const postponed = step.onDue.postpone({ value, untilMs, toMs: untilMs + retryAfterMs });
-        at.run.write({ place: at.place, state: step.state, key, ...postponed });
+    const clocks: Clocks = {
+      streamTimeMs: attempt.time.streamTimeMs,
+      wallClockMs: input.wallClockMs ?? Number.NEGATIVE_INFINITY,
+    };
+    if (statesMax === 0 || untilOf(clocks) === Number.NEGATIVE_INFINITY) return;
+    for (const due of await findDue(attempt, { at, memory, clocks })) {
+      // A timer may set others that are due by now.
+      for (let closed = 0; closed === 0 || (closed < closedOfOneMax && isDue(at, due, clocks)); closed++) {
+        if (attempt.closed >= statesMax) return;
+        // What an earlier one handed on may have ended it.
+        if (currentValue(at, due) === undefined) break;
+        attempt.closed++;
+        try {
+          if (refused) throw refused;
+          await closeOne(attempt, at, due, clocks);
+        } catch (error) {
+          postpone(at, due, clocks, error as Error);
+        }
       }
     }
   };
+};
+
+const untilOf = ({ streamTimeMs, wallClockMs }: Clocks): number => Math.max(streamTimeMs, wallClockMs);
+
+/** Whether what is left of a state wants to be looked at again. */
+const isDue = (at: StepContext, { step, key }: Due, clocks: Clocks): boolean => {
+  const left = at.run.findChange(step.state.name, key);
+  return left !== undefined && dueSince(left, { ...clocks, untilMs: untilOf(clocks) }) !== undefined;
 };
 
 /** What another window of the same batch has put into it counts. */

@@ -1,4 +1,5 @@
 import { factText } from '../batch-run.ts';
+import { dueSince } from '../due-times.ts';
 import {
   type BatchCommit,
   type Checkpoint,
@@ -108,11 +109,10 @@ export class MemoryStateStore implements StateStore {
       .filter(
         ({ projection: owner, place }) => owner === idOf(projection) && place.partition === request.partition,
       )
-      .flatMap(({ state, key, value, dueAtMs }) =>
-        dueAtMs !== undefined && dueAtMs <= request.untilMs
-          ? [{ state: state.name, key, value: copyOfJson(value), dueAtMs }]
-          : [],
-      )
+      .flatMap(({ state, key, value, ...times }) => {
+        const dueAtMs = dueSince(times, request);
+        return dueAtMs === undefined ? [] : [{ state: state.name, key, value: copyOfJson(value), dueAtMs }];
+      })
       .sort((a, b) => a.dueAtMs - b.dueAtMs)
       .slice(0, request.statesMax);
   }
