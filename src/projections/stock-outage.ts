@@ -8,6 +8,7 @@ const outageTable = {
   table: 'stock_outage',
   keyColumn: 'product_id',
   columns: ['name', 'out_since', 'overdue_at'],
+  clockColumns: ['overdue_at'],
 } as const satisfies RowTable;
 
 /** A row of `stock_outage`: a product that is out of stock. */
