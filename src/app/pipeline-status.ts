@@ -192,7 +192,14 @@ const outOfTimeStatement = {
     order by projection`,
 };
 
-const readModels = ['product_statistic', 'product_trend', 'order_view', 'order_payment', 'stock_level'];
+const readModels = [
+  'product_statistic',
+  'product_trend',
+  'order_view',
+  'order_payment',
+  'stock_level',
+  'stock_outage',
+];
 
 const readModelStatement = {
   name: 'status-read-models',

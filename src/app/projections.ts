@@ -1,4 +1,5 @@
 import type { Config } from '../config/settings.ts';
+import { streamsSettings } from '../config/streams-settings.ts';
 import { type EventName, eventCatalogue } from '../event-catalogue/event-catalogue.ts';
 import type { TopicName } from '../event-catalogue/topic-name.ts';
 import type { EnvelopeStream } from '../projections/of-event.ts';
@@ -8,16 +9,21 @@ import { type ForgetsProducts, productCache } from '../projections/product-cache
 import { productStatistic } from '../projections/product-statistic.ts';
 import { productTrend } from '../projections/product-trend.ts';
 import { stockLevel } from '../projections/stock-level.ts';
+import { stockOutage } from '../projections/stock-outage.ts';
 import { countedActions } from '../streams/describe.ts';
 import type { Topology } from '../streams/topology.ts';
 import { physicalTopic } from '../topics/topic-plan.ts';
 
 /** Where only the definitions matter, and nothing is run. */
 const nothingCached: ForgetsProducts = { forget: async () => {} };
+const defaults = { stockOverdueMs: streamsSettings.stockOverdueMs.fallback };
 
 /** Every projection there is, over the topics as this system's broker calls them. */
 export const projections = (
-  config: { readonly topics: Pick<Config['topics'], 'prefix'> },
+  config: {
+    readonly topics: Pick<Config['topics'], 'prefix'>;
+    readonly streams?: Pick<Config['streams'], 'stockOverdueMs'>;
+  },
   cache: ForgetsProducts = nothingCached,
 ): readonly Topology[] => {
   const events = (name: TopicName): EnvelopeStream => ({ topic: physicalTopic(config.topics.prefix, name) });
@@ -25,12 +31,14 @@ export const projections = (
   const orderEvents = events('order-events');
   const likeEvents = events('like-events');
   const viewEvents = events('product-view-events');
+  const { stockOverdueMs } = config.streams ?? defaults;
   return [
     productStatistic({ stockEvents, likeEvents, orderEvents, viewEvents }),
     productTrend({ likeEvents, orderEvents, viewEvents }),
     orderView({ orderEvents }),
     orderPayment({ orderEvents }),
     stockLevel({ stockEvents }),
+    stockOutage({ stockEvents, overdueAfterMs: stockOverdueMs }),
     productCache({ stockEvents }, cache),
   ];
 };

@@ -61,6 +61,13 @@ export const streamsSettings = {
     max: 7300 * day_ms,
     describes: 'Time after its beginning that a window of counts is kept, as in product_trend',
   }),
+  stockOverdueMs: integer({
+    variable: 'STREAMS_STOCK_OVERDUE_MS',
+    fallback: day_ms,
+    min: 1000,
+    max: 365 * day_ms,
+    describes: 'Time a product may be out of stock before it is overdue; for outages that begin from then on',
+  }),
   queueBytesMax: integer({
     variable: 'STREAMS_QUEUE_BYTES_MAX',
     fallback: 8 * 1024 * 1024,

@@ -75,6 +75,40 @@ export const ProductPage = Type.Object(
   { additionalProperties: false },
 );
 
+export const ListStockOutagesQuery = Type.Object(
+  {
+    overdue: Type.Optional(
+      Type.Union([Type.Literal('true'), Type.Literal('false')], {
+        description: 'Only products that have been out of stock for too long, or that have not',
+      }),
+    ),
+    direction: Type.Optional(Direction('asc, the longest outage first,')),
+    limit: Type.Optional(Limit),
+    cursor: Type.Optional(Cursor),
+  },
+  { additionalProperties: false },
+);
+
+export const StockOutagePage = Type.Object(
+  {
+    products: Type.Array(
+      Type.Object(
+        {
+          productId: IdSchema,
+          name: Type.String(),
+          outSince: Time,
+          overdueAt: Type.Union([Time, Type.Null()], {
+            description: 'Since when it has been out of stock for too long; null as long as it has not',
+          }),
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    next,
+  },
+  { additionalProperties: false },
+);
+
 export const TrendsQuery = Type.Object(
   {
     window: Type.Optional(Type.Literal('1h', { description: 'The last hour, told anew every five minutes' })),

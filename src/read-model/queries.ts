@@ -6,6 +6,7 @@ import { getProductStatistic, type ProductStatistic } from './get-product-statis
 import { type AbandonedListing, type AbandonedOrder, listAbandonedOrders } from './list-abandoned-orders.ts';
 import { listOrders, type OrderListing } from './list-orders.ts';
 import { type ListedProduct, listProducts, type ProductListing } from './list-products.ts';
+import { listStockOutages, type OutageListing, type StockOutage } from './list-stock-outages.ts';
 import type { Order } from './order.ts';
 import type { Page } from './page.ts';
 import { type TrendQuestion, type Trends, topTrends } from './top-trends.ts';
@@ -16,7 +17,8 @@ export type ModelName =
   | 'product-trend'
   | 'order-view'
   | 'order-payment'
-  | 'stock-level';
+  | 'stock-level'
+  | 'stock-outage';
 
 /** Everything that can be asked of the read side. */
 export interface Queries {
@@ -29,6 +31,7 @@ export interface Queries {
   getOrderHistory(orderId: string): Promise<OrderHistory | null>;
   listOrders(listing: OrderListing): Promise<Page<Order, Date>>;
   listAbandonedOrders(listing: AbandonedListing): Promise<Page<AbandonedOrder, Date>>;
+  listStockOutages(listing: OutageListing): Promise<Page<StockOutage, Date>>;
 }
 
 export const createQueries = (db: SqlRunner): Queries => ({
@@ -40,4 +43,5 @@ export const createQueries = (db: SqlRunner): Queries => ({
   getOrderHistory: (orderId) => getOrderHistory(db, orderId),
   listOrders: (listing) => listOrders(db, listing),
   listAbandonedOrders: (listing) => listAbandonedOrders(db, listing),
+  listStockOutages: (listing) => listStockOutages(db, listing),
 });

@@ -5,6 +5,7 @@ import { nodesOfTopology } from '../streams/topology.ts';
 export interface ModelTable {
   readonly table: string;
   readonly keys: readonly string[];
+  /** Those that a rebuild can tell; what goes by the wall clock is left out. */
   readonly columns: readonly string[];
   /** Of counts by window: when a row's window begins. */
   readonly windowColumn: string | undefined;
@@ -21,12 +22,13 @@ export const modelTablesOf = (topology: Topology): readonly ModelTable[] => {
     if (!definition) continue;
     const { table, keyColumn, columns } = definition;
     const window = counts?.table.windowColumn;
+    const byClock = state?.table?.clockColumns ?? [];
     const known = found.get(table) ?? {
       keys: window === undefined ? [keyColumn] : [window, keyColumn],
       columns: new Set<string>(),
       windowColumn: window,
     };
-    for (const column of columns) known.columns.add(column);
+    for (const column of columns) if (!byClock.includes(column)) known.columns.add(column);
     found.set(table, known);
   }
   return [...found]

@@ -5,14 +5,18 @@ import { toExactJson } from './exact-json.ts';
 import type { RowStatementsOf } from './row-table.ts';
 
 const writeStatement = {
-  name: 'write-states',
+  name: 'write-states-by-clock',
   text: `
-    insert into projection_state (projection, version, state, key, topic, partition, value, due_at)
-    select $1, $2, state, key, topic, partition, coalesce(value, 'null'), to_timestamp("dueAtMs" / 1000)
+    insert into projection_state (projection, version, state, key, topic, partition, value,
+                                  due_at, stream_due_at, clock_due_at)
+    select $1, $2, state, key, topic, partition, coalesce(value, 'null'), to_timestamp("dueAtMs" / 1000),
+           to_timestamp("streamDueAtMs" / 1000), to_timestamp("clockDueAtMs" / 1000)
     from jsonb_to_recordset($3::jsonb)
-      as given(state text, key text, topic text, partition integer, value jsonb, "dueAtMs" float8)
+      as given(state text, key text, topic text, partition integer, value jsonb,
+               "dueAtMs" float8, "streamDueAtMs" float8, "clockDueAtMs" float8)
     on conflict (projection, version, state, key) do update
       set topic = excluded.topic, partition = excluded.partition, value = excluded.value, due_at = excluded.due_at,
+          stream_due_at = excluded.stream_due_at, clock_due_at = excluded.clock_due_at,
           changed_at = excluded.changed_at`,
 };
 
@@ -42,13 +46,16 @@ const writeShared = async (
 ): Promise<void> => {
   const [kept, gone] = apart(changes);
   if (kept.length > 0) {
-    const rows = kept.map(({ state, key, place, value, dueAtMs = null }) => ({
+    const rows = kept.map(({ state, key, place, value, dueAtMs, streamDueAtMs, clockDueAtMs }) => ({
       state: state.name,
       key,
       topic: place.topic,
       partition: place.partition,
       value,
-      dueAtMs,
+      // Most states are never due: what is missing is null.
+      ...(dueAtMs !== undefined && { dueAtMs }),
+      ...(streamDueAtMs !== undefined && { streamDueAtMs }),
+      ...(clockDueAtMs !== undefined && { clockDueAtMs }),
     }));
     await tx.execute(writeStatement, [name, version, jsonOf(rows)]);
   }
@@ -74,8 +81,10 @@ const writeRows = async (
   if (gone.length > 0) await tx.execute(remove, [gone.map(({ key }) => key)]);
 };
 
-const rowOf = (table: RowTable, { key, value, dueAtMs }: StateChange): Readonly<Record<string, unknown>> => {
-  if (dueAtMs !== undefined) throw new Error(`Rows of ${table.table} cannot be due at a time`);
+const rowOf = (table: RowTable, change: StateChange): Readonly<Record<string, unknown>> => {
+  const { key, value } = change;
+  if ((change.dueAtMs ?? change.streamDueAtMs ?? change.clockDueAtMs) !== undefined)
+    throw new Error(`Rows of ${table.table} cannot be due at a time`);
   if (typeof value !== 'object' || value === null) {
     throw new RefusedData(`The state of ${key} is no row of ${table.table}: it has no fields`);
   }

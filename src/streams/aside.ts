@@ -8,7 +8,7 @@ export const aside = async <T>(
   work: () => T,
 ): Promise<{ readonly done: T; readonly run: BatchRun }> => {
   const { run: whole, derivedFrom, piped } = at;
-  const run = new BatchRun(whole);
+  const run = new BatchRun(whole, at.task);
   at.run = run;
   at.derivedFrom = new Map();
   at.piped = new PipedRecords();
@@ -21,4 +21,32 @@ export const aside = async <T>(
     at.derivedFrom = derivedFrom;
     at.piped = piped;
   }
+};
+
+/** As `aside`, for work that waits for nothing; what it has for RxJS operators waits for them with the rest of its batch. */
+export const asideNow = <T>(at: StepContext, work: () => T): T => {
+  const { run: whole, derivedFrom, piped, origin } = at;
+  const run = new BatchRun(whole, at.task);
+  at.run = run;
+  at.derivedFrom = new Map();
+  const inner = new PipedRecords();
+  at.piped = inner;
+  let done: T;
+  try {
+    done = work();
+  } finally {
+    at.run = whole;
+    at.derivedFrom = derivedFrom;
+    at.piped = piped;
+    at.origin = origin;
+  }
+  whole.absorb(run);
+  piped.absorb(inner);
+  noteMissing(whole, run);
+  return done;
+};
+
+/** What a run misses is loaded with what the whole batch misses. */
+export const noteMissing = (whole: BatchRun, run: BatchRun): void => {
+  for (const [state, keys] of run.missing) for (const missed of keys) whole.read(state, missed);
 };

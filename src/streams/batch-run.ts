@@ -3,6 +3,7 @@ import { bucketOf, HandledByBatch } from './lane-memory.ts';
 import type { DerivedEvent, Fact, FactEffect, StateChange } from './ports.ts';
 import { type Place, placeText } from './record.ts';
 import type { CounterRow, CounterTable, StateDefinition, TableDelta } from './tables.ts';
+import { isOver, keptOf } from './timers/expiring-state.ts';
 
 /** A state as far as it is known: `value` undefined means that there is none. */
 export interface KnownState {
@@ -57,9 +58,12 @@ export class BatchRun implements StateView {
   #missed: HandledByBatch | undefined;
   /** Facts that an earlier record of this batch told. */
   repeatedFacts = 0;
+  /** The time of the task whose records run now. */
+  time: { readonly streamTimeMs: number };
 
-  constructor(base: StateView) {
+  constructor(base: StateView, time: BatchRun['time'] = { streamTimeMs: Number.NEGATIVE_INFINITY }) {
     this.#base = base;
+    this.time = time;
   }
 
   add(table: CounterTable, row: { key: string; windowStartMs?: number }, column: number, by: number): void {
@@ -115,6 +119,16 @@ export class BatchRun implements StateView {
 
   /** Undefined when the state is not at hand: it is noted, and the record has to come again once it is loaded. */
   read(state: StateDefinition, key: string): KnownState | undefined {
+    const known = this.#readStored(state, key);
+    if (state.expireAfterMs === undefined) return known;
+    const expiry = state.expiry ? this.#readStored(state.expiry, key) : known;
+    if (!known || !expiry) return undefined;
+    // Whether it is over is told by the time of the stream, not by who has looked: batches make no difference.
+    if (isOver(expiry.value, this.time.streamTimeMs)) return { value: undefined };
+    return state.expiry ? known : { value: keptOf(known.value) };
+  }
+
+  #readStored(state: StateDefinition, key: string): KnownState | undefined {
     const known = this.find(state.name, key);
     if (known) return known;
     const keys = this.#missing.get(state) ?? new Set();

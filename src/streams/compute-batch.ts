@@ -98,6 +98,7 @@ export const createCompute = (options: ComputeOptions): Compute => {
   const inOneGo = async (memory: LaneMemory, inputs: readonly PlaceInput[]): Promise<Batch> => {
     const batch = new Batch(inputs, memory, options);
     for (const task of batch.attempts) {
+      batch.run.time = task.time;
       for (const { attempt, records } of task.turns(inTimeOrder)) {
         const step = steps.get(attempt.input.owned.place.topic);
         for (const record of records) {
@@ -120,6 +121,7 @@ export const createCompute = (options: ComputeOptions): Compute => {
   ): Promise<Batch> => {
     const batch = new Batch(inputs, memory, options);
     for (const task of batch.attempts) {
+      batch.run.time = task.time;
       for (const { attempt, records } of task.turns(inTimeOrder)) {
         const step = steps.get(attempt.input.owned.place.topic);
         for (const record of records) {
@@ -228,7 +230,11 @@ class Batch implements ComputedBatch {
   constructor(inputs: readonly PlaceInput[], memory: LaneMemory, options: ComputeOptions) {
     this.inputs = inputs;
     this.run = new BatchRun(memory);
-    this.attempts = attemptTasks(inputs, { run: this.run, timeOf: timesOf(options.topology) });
+    this.attempts = attemptTasks(inputs, {
+      run: this.run,
+      timeOf: timesOf(options.topology),
+      onTimerFailure: options.onWindowFailure,
+    });
     this.#memory = memory;
     this.#options = options;
   }

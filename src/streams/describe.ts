@@ -66,6 +66,10 @@ const shapeOf = (node: TopologyNode): string => {
 };
 
 const sentenceOf = (node: TopologyNode): string => {
+  const expiry =
+    node.expireAfterMs === undefined
+      ? ''
+      : `, gone ${durationText(node.expireAfterMs)} after its last change`;
   const windows = node.windows ? `, ${windowsText(node.windows)}` : '';
   switch (node.kind) {
     case 'source':
@@ -73,13 +77,15 @@ const sentenceOf = (node: TopologyNode): string => {
     case 'count':
       return `add to ${node.label}${windows} (${node.counts?.action})`;
     case 'aggregate':
-      return `aggregate ${node.label}`;
+      return `aggregate ${node.label}${expiry}`;
+    case 'process':
+      return `process ${node.label}${expiry}`;
     case 'window':
       return `aggregate ${node.label}${windows}, handed on when final`;
     case 'in-order':
       return `in order of versions (${node.label})`;
     case 'table':
-      return `table ${node.label}`;
+      return `table ${node.label}${expiry}`;
     case 'pipe':
       return `operators ${node.label}`;
     case 'call':

@@ -42,6 +42,10 @@ export const effectsOf = (
     piped: new PipedRecords(),
     keepsHeld: false,
     handsOnHeld: false,
+    postponesTimers: false,
+    onTimerFailure: (error: Error) => {
+      throw error;
+    },
   };
   try {
     for (const { topic, node } of topology.sources) {

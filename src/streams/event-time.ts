@@ -53,9 +53,9 @@ export const originOf = (source: SourceTime, record: DecodedRecord): Origin => {
   return {
     id: record.id,
     timeMs,
+    raw: record.raw,
     ...(isEarly && { isEarly }),
     ...(timeMs !== record.timeMs && { recordedMs: record.timeMs }),
-    raw: record.raw,
   };
 };
 

@@ -1,6 +1,7 @@
 import type { OperatorFunction } from 'rxjs';
 import type { BatchRun } from './batch-run.ts';
 import type { PipedRecords } from './piped-records.ts';
+import type { DueTimes } from './ports.ts';
 import type { Place, RawRecord } from './record.ts';
 import type { CounterTable, StateDefinition } from './tables.ts';
 import type { Windows } from './windows.ts';
@@ -13,7 +14,7 @@ export interface Origin {
   readonly isEarly?: true;
   /** The time that the event itself tells, under which it counts as handled; where it is another one. */
   readonly recordedMs?: number;
-  /** The record that it came as; what a step has made up itself has none. */
+  /** As the broker has it; missing for what is not, or not any more, one record of a topic. */
   readonly raw?: RawRecord;
 }
 
@@ -34,6 +35,10 @@ export interface StepContext {
   keepsHeld: boolean;
   /** Whether such records were handed on: one of them may be to blame for what fails. */
   handsOnHeld: boolean;
+  /** Set where the record at hand may be refused for what timers before it do: those that are due are left for later. */
+  readonly postponesTimers: boolean;
+  /** A timer that was due before the record failed, and was postponed: the record is not to blame. */
+  readonly onTimerFailure: (error: Error, timer: { readonly state: string; readonly key: string }) => void;
 }
 
 export type Step = (key: string | null, value: unknown, at: StepContext) => void;
@@ -63,6 +68,8 @@ export interface TopologyNode {
     readonly isFact?: boolean;
   };
   readonly windows?: Windows;
+  /** How long after its last change what it keeps of a key goes away. */
+  readonly expireAfterMs?: number;
   /** A topic that the step writes to. */
   readonly destination?: string;
   /** Set on steps that derive events: their name, as it is part of the events' ids. */
@@ -90,6 +97,10 @@ export interface FinalResult {
   readonly value: unknown;
   /** The event itself, where it is one that was held: it keeps its id, and no clock moves by it. */
   readonly origin?: Origin;
+  /** Where it has one of its own; otherwise it follows from the key, the name and the time. */
+  readonly id?: string;
+  /** Set where nothing is over with it, so that no record that comes now is late. */
+  readonly movesNoClock?: true;
 }
 
 /** A record that a step has held, and that fails when it is handed on. */
@@ -100,6 +111,13 @@ export interface GivenUp {
   readonly raw: RawRecord;
 }
 
+/** How far time has come, by each clock. */
+export interface Clocks {
+  readonly streamTimeMs: number;
+  /** −Infinity where only the time of the stream counts. */
+  readonly wallClockMs: number;
+}
+
 export interface DueHandler {
   /**
    * Given the state and the time that has come; hands on what is final and answers with what is left of the state. Of
@@ -108,21 +126,31 @@ export interface DueHandler {
   close(options: {
     readonly key: string;
     readonly value: unknown;
+    /** By either clock. */
     readonly untilMs: number;
+    readonly clocks: Clocks;
     readonly handOn: (result: FinalResult) => void;
     /** For what ends without a result: from then on it is over, though the wall clock may have said so. */
     readonly pass: (timeMs: number) => void;
-  }): { readonly value: unknown; readonly dueAtMs?: number } | undefined;
+    /** Takes the key's value of another state away. */
+    readonly drop: (state: StateDefinition) => void;
+  }): DueValue | undefined;
   /** The state with what was final by then, to be handed on at a later time. */
-  postpone(options: { readonly value: unknown; readonly untilMs: number; readonly toMs: number }): {
+  postpone(options: {
     readonly value: unknown;
-    readonly dueAtMs: number;
-  };
+    readonly untilMs: number;
+    readonly clocks: Clocks;
+    readonly toMs: number;
+  }): DueValue;
   /**
    * For steps that hold records: what could not be handed on, to become a dead letter, and the state without it; undefined
    * where its bytes are not known. Such steps go by no clock: what is due can be handed on at any time.
    */
   giveUp?(options: { readonly value: unknown }): GivenUp | undefined;
+}
+
+export interface DueValue extends DueTimes {
+  readonly value: unknown;
 }
 
 export type NodeKind =
@@ -140,6 +168,7 @@ export type NodeKind =
   | 'count'
   | 'row'
   | 'aggregate'
+  | 'process'
   | 'window'
   | 'table'
   | 'join'

@@ -4,6 +4,8 @@ import type { StreamJoinOptions } from './joins/stream-join.ts';
 import type { Fact } from './ports.ts';
 import type { StepOptions } from './step-name.ts';
 import type { CounterTable, RowTable } from './tables.ts';
+import type { ExpiryOptions } from './timers/expiring-state.ts';
+import type { Processor } from './timers/processor.ts';
 import type { FixedWindows, Windows } from './windows.ts';
 
 /** Says which topic a stream comes from and what its records are. */
@@ -78,7 +80,13 @@ export interface KStream<V> {
    */
   selectKey(key: (value: V) => string, options: { through: string; keyedBy?: string }): KStream<V>;
   /** The latest value of each key; null takes the key's row away. */
-  toTable(name: string): KTable<NonNullable<V>, V>;
+  toTable(name: string, options: TableOptions & ExpiryOptions): KTable<NonNullable<V>, V | null>;
+  toTable(name: string, options?: TableOptions): KTable<NonNullable<V>, V>;
+  /**
+   * A step of one's own: for each record with its key's store, its metadata, and timers by the time of the stream or by the wall
+   * clock. What it forwards keeps the record's key, id and time.
+   */
+  process<S, R>(name: string, processor: Processor<V, S, R>): KStream<R>;
   /** With the table's row of the same key; records without one are left out. */
   join<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T) => R): KStream<R>;
   /**
@@ -153,10 +161,18 @@ export interface Aggregation<V, S> {
   readonly fold: (state: S, value: V, key: string) => S;
 }
 
+/** Where a table's rows lie, and for how long. */
+export interface TableOptions extends Partial<ExpiryOptions> {
+  /** A read model of its own, with the row's fields as columns. */
+  readonly table?: RowTable;
+}
+
 /** Records by their own key, in the partition where that key lives. */
 export interface KGroupedStream<V> extends KCountableStream<V> {
+  reduce(name: string, combine: (state: V, value: V) => V, options: ExpiryOptions): KTable<V, V | null>;
   reduce(name: string, combine: (state: V, value: V) => V): KTable<V>;
-  aggregate<S>(name: string, options: Aggregation<V, S> & { readonly table?: RowTable }): KTable<S>;
+  aggregate<S>(name: string, options: Aggregation<V, S> & TableOptions & ExpiryOptions): KTable<S, S | null>;
+  aggregate<S>(name: string, options: Aggregation<V, S> & TableOptions): KTable<S>;
   windowedBy(windows: Windows): KWindowedStream<V>;
 }
 

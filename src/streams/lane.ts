@@ -15,6 +15,7 @@ import type { OwnedPlace, OwnedTask } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
+  type DueRequest,
   type DueState,
   type PendingSince,
   type ProjectionId,
@@ -27,6 +28,7 @@ import {
 import type { DecodedBatch, Place } from './record.ts';
 import { Refusal, tickOf } from './refusal.ts';
 import { shieldedObserver } from './shielded-observer.ts';
+import { expiryOf } from './timers/expiring-state.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
 import { WallClockHorizon } from './wall-clock-horizon.ts';
 
@@ -107,7 +109,7 @@ export class Lane {
     this.#horizon = new WallClockHorizon({ pendingSince, clock, log });
     const nodes = nodesOfTopology(topology);
     const due = nodes.filter(({ onDue }) => onDue);
-    this.#dueStates = due.flatMap(({ state }) => state?.name ?? []);
+    this.#dueStates = due.flatMap(({ state }) => (state ? [expiryOf(state).name] : []));
     this.#goesByTime = due.some(({ onDue }) => !onDue?.giveUp);
     this.#compute = createCompute({
       topology,
@@ -118,7 +120,7 @@ export class Lane {
       onWindowFailure: (error, window) =>
         log.error(
           { err: error, ...window },
-          'The result of a window could not be handed on; it is kept and tried again',
+          'What a window, a timer or an expiry brings could not be handed on; it is kept and tried again',
         ),
     });
     this.#refusal = new Refusal({
@@ -129,7 +131,8 @@ export class Lane {
       commit: (computed) => this.#commit(computed),
       reload: () => this.#reload(),
       isCurrent: (input) => this.#places.isCurrent(input),
-      hasDue: async (task, untilMs) => (await this.#firstDue(task, untilMs)) !== undefined,
+      hasDue: (task, wallClockMs) =>
+        this.#hasDue(task, wallClockMs, Math.max(wallClockMs, task.tail.streamTimeMs)),
     });
   }
 
@@ -175,9 +178,8 @@ export class Lane {
       const owned = places.find(({ tail }) => tail.offset !== undefined);
       if (!owned || (this.#goesByTime && !places.every((place) => quiet.places.get(place) === place.reading)))
         continue;
-      const dueAtMs = await this.#firstDue(task, nowMs);
-      if (dueAtMs === undefined) continue;
-      if (dueAtMs <= wallClockMs) inputs.push(tickOf(owned, wallClockMs));
+      if (!(await this.#hasDue(task, nowMs))) continue;
+      if (await this.#hasDue(task, wallClockMs)) inputs.push(tickOf(owned, wallClockMs));
       else isWaitedFor = true;
     }
     // What the answer takes for sent may not have been read yet: it counts for what is found quiet after it.
@@ -192,8 +194,10 @@ export class Lane {
   async #tellLeftBehind(): Promise<void> {
     if (this.#hasToldLeftBehind) return;
     this.#hasToldLeftBehind = true;
-    for (const task of this.#places.tasks.keys()) {
-      const found = await this.#findFirst(task, Number.POSITIVE_INFINITY, true);
+    const everMs = Number.POSITIVE_INFINITY;
+    for (const { partition } of this.#places.tasks.keys()) {
+      const until = { untilMs: everMs, streamTimeMs: everMs, wallClockMs: everMs };
+      const found = await this.#findFirst({ partition, ...until, others: true });
       if (!found) continue;
       const { state, key } = found;
       this.#options.log.warn(
@@ -204,19 +208,23 @@ export class Lane {
     }
   }
 
-  /** When the first window of a task was due, if it was by then. */
-  async #firstDue(task: OwnedTask, untilMs: number): Promise<number | undefined> {
-    return (await this.#findFirst(task, untilMs, false))?.dueAtMs;
+  /** Whether a window, a timer or an expiry of a task is due, by its stream or by the wall clock. */
+  async #hasDue(
+    { partition, tail: { streamTimeMs } }: OwnedTask,
+    wallClockMs: number,
+    untilMs = wallClockMs,
+  ): Promise<boolean> {
+    if (Math.max(streamTimeMs, wallClockMs) === Number.NEGATIVE_INFINITY) return false;
+    return (await this.#findFirst({ partition, untilMs, streamTimeMs, wallClockMs })) !== undefined;
   }
 
-  async #findFirst(
-    { partition }: OwnedTask,
-    untilMs: number,
-    others: boolean,
-  ): Promise<DueState | undefined> {
+  async #findFirst(request: Omit<DueRequest, 'statesMax' | 'states'>): Promise<DueState | undefined> {
     try {
-      const request = { partition, untilMs, statesMax: 1, states: this.#dueStates, others };
-      const [due] = await this.#options.store.findDue(this.#projection, request);
+      const [due] = await this.#options.store.findDue(this.#projection, {
+        ...request,
+        statesMax: 1,
+        states: this.#dueStates,
+      });
       return due;
     } catch (error) {
       // Whatever is wrong with the store is told by the batches that need it.

@@ -36,6 +36,18 @@ export class PipedRecords {
     waiting.entries.set(record.id, { key: record.key, placeTimeMs, streamTimeMs: task.streamTimeMs });
   }
 
+  /** Takes over what waits in another. */
+  absorb(other: PipedRecords): void {
+    for (const waiting of other.take()) {
+      const own = this.#waiting.get(waiting.pipe);
+      if (!own) this.#waiting.set(waiting.pipe, waiting);
+      else {
+        own.records.push(...waiting.records);
+        for (const [id, entry] of waiting.entries) own.entries.set(id, entry);
+      }
+    }
+  }
+
   /** Each only once. */
   take(): readonly Waiting[] {
     const taken = [...this.#waiting.values()];

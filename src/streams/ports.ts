@@ -134,27 +134,41 @@ export interface FactEffect {
   readonly adds: readonly { readonly table: CounterTable; readonly row: CounterRow }[];
 }
 
-export interface StateChange {
+/** When a state wants to be looked at by itself. Only for states without a table of their own. */
+export interface DueTimes {
+  /** By whichever clock comes there first, as windows do when they close. */
+  readonly dueAtMs?: number;
+  /** By the time of the stream alone. */
+  readonly streamDueAtMs?: number;
+  /** By the wall clock alone. */
+  readonly clockDueAtMs?: number;
+}
+
+export interface StateChange extends DueTimes {
   /** States are found by key alone, and when they are due by their partition's number. */
   readonly place: Place;
   readonly state: StateDefinition;
   readonly key: string;
   /** A JSON value; undefined takes the state away. */
   readonly value: unknown;
-  /** When it wants to be looked at by itself, as windows do when they close. Only for states without a table of their own. */
-  readonly dueAtMs?: number;
 }
 
 export interface DueState {
   readonly state: string;
   readonly key: string;
   readonly value: unknown;
+  /** The earliest of its times that have come. */
   readonly dueAtMs: number;
 }
 
 export interface DueRequest {
   readonly partition: number;
+  /** Of what goes by either clock. */
   readonly untilMs: number;
+  /** Of what goes by the time of the stream alone; nothing of that is due where it is missing. */
+  readonly streamTimeMs?: number;
+  /** Of what goes by the wall clock alone; nothing of that is due where it is missing. */
+  readonly wallClockMs?: number;
   readonly statesMax: number;
   /** Of these states, or of all others: a step that was renamed or taken away leaves some behind. */
   readonly states: readonly string[];
@@ -257,7 +271,7 @@ export interface StateStore {
     projection: ProjectionId,
     requests: readonly StateRequest[],
   ): Promise<readonly ReadonlyMap<string, unknown>[]>;
-  /** States of the partition's number that were due by then, over all topics, the earliest first. */
+  /** States of the partition's number that were due by then, over all topics, the earliest first, each once. */
   findDue(projection: ProjectionId, request: DueRequest): Promise<readonly DueState[]>;
   commit(batch: BatchCommit): Promise<CommitOutcome>;
 }

@@ -19,7 +19,7 @@ export interface RefusalOptions {
   readonly commit: (computed: ComputedBatch) => Promise<readonly AppliedOffset[]>;
   readonly reload: () => Promise<void>;
   readonly isCurrent: (input: PlaceInput) => boolean;
-  readonly hasDue: (task: OwnedTask, untilMs: number) => Promise<boolean>;
+  readonly hasDue: (task: OwnedTask, wallClockMs: number) => Promise<boolean>;
 }
 
 /** Finds the one record or window that the database refuses, so that nothing else is held back by it. */
@@ -49,12 +49,18 @@ export class Refusal {
     if (this.#options.holdsRecords && only && !only.closing?.keepsHeld) return this.#settleAlone(only);
     const [record] = inputs.flatMap(({ records }) => records);
     if (!record) throw new Error('The database refuses a batch without records', { cause: refused });
+    // It may be what a timer did that was due before the record: then the record is not to blame.
+    const [alone] = closesWindows ? inputs : [];
+    if (alone && !alone.closing?.postponesTimers)
+      return settle([{ ...alone, closing: { ...alone.closing, statesMax: 0, postponesTimers: true } }]);
     return settle(inputs, new Map([[record, refused]]));
   }
 
   /** It may be a record that was held and goes on with this one: this one goes first, and then they do, one by one. */
   async #settleAlone(input: PlaceInput): Promise<readonly AppliedOffset[]> {
-    const applied = await this.#options.settle([{ ...input, closing: { statesMax: 0, keepsHeld: true } }]);
+    const applied = await this.#options.settle([
+      { ...input, closing: { ...input.closing, statesMax: 0, keepsHeld: true } },
+    ]);
     await this.#closeWindows(input.owned, input.wallClockMs);
     return applied;
   }
@@ -76,7 +82,7 @@ export class Refusal {
     const { compute, commit, reload, isCurrent, hasDue } = this.#options;
     const { task } = owned;
     for (let statesMax = closedMax; ; ) {
-      const tick = tickOf(owned, Math.max(wallClockMs, task.tail.streamTimeMs));
+      const tick = tickOf(owned, wallClockMs);
       if (!isCurrent(tick) || !(await hasDue(task, tick.wallClockMs))) return;
       const computed = await compute([{ ...tick, closing: { statesMax } }]);
       try {

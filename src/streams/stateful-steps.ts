@@ -3,6 +3,13 @@ import { keyed } from './keyed.ts';
 import type { Aggregation, Windowed } from './kstream.ts';
 import type { RowTable, StateDefinition } from './tables.ts';
 import {
+  type ExpiryOptions,
+  expiringState,
+  expiryHandler,
+  tellIfExpired,
+  writeState,
+} from './timers/expiring-state.ts';
+import {
   closesAtMs,
   type FixedWindows,
   type OpenWindow,
@@ -14,33 +21,53 @@ import {
 
 type NodeOf = Omit<TopologyNode, 'children'>;
 
+/** What a step keeps of a key, and for how long. */
+export type KeptState = Partial<ExpiryOptions> & {
+  readonly topology: string;
+  readonly table?: RowTable;
+};
+
+const keeping = (state: StateDefinition): Pick<NodeOf, 'state' | 'onDue' | 'expireAfterMs'> => ({
+  state,
+  ...(state.expireAfterMs !== undefined && {
+    expireAfterMs: state.expireAfterMs,
+    onDue: expiryHandler(state),
+  }),
+});
+
 /** One state per key, folded record by record and handed on each time it changes. */
 export const aggregateNode = <V, S>(
   name: string,
-  { initial, fold, table }: Aggregation<V, S> & { readonly table?: RowTable },
+  { initial, fold, topology, ...kept }: Aggregation<V, S> & KeptState,
   shown: (state: S) => unknown = (state) => state,
 ): NodeOf => {
-  const state: StateDefinition = table ? { name, table } : { name };
+  const state = expiringState(name, kept);
   return {
     kind: 'aggregate',
     label: name,
-    state,
+    ...keeping(state),
     compile: (next) => (recordKey, value, at) => {
       const key = keyed(recordKey, state);
       const known = at.run.read(state, key);
       if (!known) return;
+      tellIfExpired(at, { state, topology, key }, next);
       const folded = fold(known.value === undefined ? initial : (known.value as S), value as V, key);
-      at.run.write({ place: at.place, state, key, value: folded });
+      writeState(at, state, key, folded);
       next(key, shown(folded), at);
     },
   };
 };
 
 /** The first value of a key is its state; later ones are combined with it. */
-export const reduceNode = <V>(name: string, combine: (state: V, value: V) => V): NodeOf =>
+export const reduceNode = <V>(
+  name: string,
+  combine: (state: V, value: V) => V,
+  kept: Omit<KeptState, 'table'>,
+): NodeOf =>
   aggregateNode<V, Reduced<V> | null>(
     name,
     {
+      ...kept,
       initial: null,
       fold: (state, value) => ({ reduced: state === null ? value : combine(state.reduced, value) }),
     },
@@ -53,16 +80,19 @@ interface Reduced<V> {
 
 export const reducedOf = (state: unknown): unknown => (state as Reduced<unknown> | undefined)?.reduced;
 
-export const tableNode = (name: string): NodeOf => {
-  const state: StateDefinition = { name };
+export const tableNode = (name: string, { topology, ...kept }: KeptState): NodeOf => {
+  const state = expiringState(name, kept);
   return {
     kind: 'table',
     label: name,
-    state,
+    ...keeping(state),
     compile: (next) => (recordKey, value, at) => {
       const key = keyed(recordKey, state);
+      // Only a row that may have expired unseen is of interest.
+      if (state.expireAfterMs !== undefined && !at.run.read(state, key)) return;
+      tellIfExpired(at, { state, topology, key }, next);
       const isGone = value === null || value === undefined;
-      at.run.write({ place: at.place, state, key, value: isGone ? undefined : { latest: value } });
+      writeState(at, state, key, isGone ? undefined : kept.table ? value : { latest: value });
       next(key, value, at);
     },
   };

@@ -27,6 +27,11 @@ export interface RowTable {
   readonly keyColumn: string;
   /** Columns besides the key. A state is an object with these as its fields, each a JSON value that the column takes. */
   readonly columns: readonly string[];
+  /**
+   * Those of the columns that timers by the wall clock write. A model that is being rebuilt has no clock, and catches up with it
+   * once it is live: they are not compared before that.
+   */
+  readonly clockColumns?: readonly string[];
 }
 
 /** Where a stateful step keeps what it knows, one value per key. Its name is given, not generated: state survives a refactoring. */
@@ -34,4 +39,8 @@ export interface StateDefinition {
   readonly name: string;
   /** Without it the values are kept as JSON in a table that all projections share. */
   readonly table?: RowTable;
+  /** How long after its last change a value goes away; it is then as if it had never been. */
+  readonly expireAfterMs?: number;
+  /** For a state that expires and has a table of its own: where the times are kept at which its rows are over. */
+  readonly expiry?: StateDefinition;
 }

@@ -16,7 +16,7 @@ export class PlaceAttempt {
   parked: ReadonlyMap<string, ParkedKey>;
   newestMs = Number.NEGATIVE_INFINITY;
 
-  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf }: AttemptOptions) {
+  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf, onTimerFailure }: AttemptOptions) {
     this.input = input;
     this.time = timeOf(input.owned.place.topic);
     this.before = input.owned.tail;
@@ -31,6 +31,8 @@ export class PlaceAttempt {
       piped: new PipedRecords(),
       keepsHeld: false,
       handsOnHeld: false,
+      postponesTimers: input.closing?.postponesTimers ?? false,
+      onTimerFailure,
     };
   }
 
@@ -116,6 +118,7 @@ export interface AttemptOptions {
   readonly run: BatchRun;
   /** How the records of a topic tell their time. */
   readonly timeOf: (topic: string) => SourceTime;
+  readonly onTimerFailure: StepContext['onTimerFailure'];
 }
 
 export const attemptTasks = (

@@ -23,6 +23,7 @@ import type {
   KTable,
   KWindowedStream,
   StreamOf,
+  TableOptions,
 } from './kstream.ts';
 import type { Pipe } from './piped-records.ts';
 import {
@@ -35,7 +36,9 @@ import {
   windowNode,
 } from './stateful-steps.ts';
 import { type StepOptions, stepName } from './step-name.ts';
-import type { RowTable } from './tables.ts';
+import type { ExpiryOptions } from './timers/expiring-state.ts';
+import { processNode } from './timers/process-step.ts';
+import type { Processor } from './timers/processor.ts';
 import type { Windows } from './windows.ts';
 
 export interface TopologySource {
@@ -107,7 +110,9 @@ export const nodesOfTopology = ({ sources }: Topology): readonly TopologyNode[] 
 
 /** Two steps with one name would share their state. */
 const requireNamesOnce = (built: Topology): void => {
-  const names = nodesOfTopology(built).flatMap(({ state }) => (state ? [state.name] : []));
+  const names = nodesOfTopology(built).flatMap(({ state }) =>
+    state ? [state.name, ...(state.expiry ? [state.expiry.name] : [])] : [],
+  );
   const twice = names.find((name, index) => names.indexOf(name) !== index);
   if (twice !== undefined) throw new Error(`${built.name} has two states called ${twice}`);
 };
@@ -214,7 +219,18 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
       (through === undefined
         ? regrouped(parent, key, options)
         : repartitioned(parent, context, key, through)) as never,
-    toTable: (name) => tableAfter(follow(parent, tableNode(name)), context, latestOf),
+    toTable: (name: string, options: TableOptions = {}) => {
+      const node = follow(parent, tableNode(name, { ...options, topology: context.name }));
+      return tableAfter(node, context, options.table ? undefined : latestOf) as never;
+    },
+    process: (name, processor) =>
+      then(
+        processNode({
+          name,
+          topology: context.name,
+          processor: processor as Processor<unknown, unknown, unknown>,
+        }),
+      ),
     selectKey: (key, options) => streamAfter<V>(rekeyed(parent, context, key, options), context),
     join: joinedBy('inner') as never,
     leftJoin: joinedBy('left') as never,
@@ -397,9 +413,14 @@ const viewOf = <S, Change>(
 
 const groupedAfter = <V>(parent: TopologyNode, context: BuildContext): KGroupedStream<V> => ({
   ...countsAfter<V>(parent),
-  reduce: (name, combine) => tableAfter<V>(follow(parent, reduceNode(name, combine)), context, reducedOf),
-  aggregate: <S>(name: string, options: Aggregation<V, S> & { readonly table?: RowTable }) =>
-    tableAfter<S>(follow(parent, aggregateNode(name, options)), context),
+  reduce: (name: string, combine: (state: V, value: V) => V, options: Partial<ExpiryOptions> = {}) => {
+    const node = reduceNode(name, combine, { ...options, topology: context.name });
+    return tableAfter<V>(follow(parent, node), context, reducedOf) as never;
+  },
+  aggregate: <S>(name: string, options: Aggregation<V, S> & TableOptions) => {
+    const node = aggregateNode(name, { ...options, topology: context.name });
+    return tableAfter<S>(follow(parent, node), context) as never;
+  },
   windowedBy: (windows) => windowedAfter<V>(parent, context, windows),
 });
 

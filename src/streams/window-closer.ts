@@ -1,7 +1,8 @@
-import { aside } from './aside.ts';
+import { aside, noteMissing } from './aside.ts';
 import { asError, type ComputeOptions, loading } from './compute-batch.ts';
-import { idAt } from './derived-id.ts';
+import { dueSince } from './due-times.ts';
 import {
+  type Clocks,
   type DueHandler,
   type FinalResult,
   type GivenUp,
@@ -15,12 +16,14 @@ import { atTime } from './piped-records.ts';
 import type { StateChange } from './ports.ts';
 import type { StateDefinition } from './tables.ts';
 import type { TaskAttempt } from './task-attempt.ts';
+import { expiryOf, resultId } from './timers/expiring-state.ts';
+import { retryAfterMs } from './timers/process-step.ts';
 import { nodesOfTopology } from './topology.ts';
 
 /** States whose windows are closed in one batch at most; what is left is closed with the next one. */
 export const closedMax = 500;
-/** A window whose result cannot be handed on has no record to set aside: it is kept and tried again after this time. */
-const retryAfterMs = 60_000;
+/** What one state has to do in one batch at most, as timers that set timers do. */
+const closedOfOneMax = 1000;
 
 /** Which windows a batch closes, where it is not simply all whose time has come. */
 export interface Closing {
@@ -30,6 +33,8 @@ export interface Closing {
   readonly refused?: Error;
   /** Set where records that steps have held are left where they are, too. */
   readonly keepsHeld?: boolean;
+  /** Timers that are due before a record of their key are postponed instead of fired: the record comes alone. */
+  readonly postponesTimers?: true;
 }
 
 interface ClosingStep {
@@ -66,11 +71,14 @@ export const createWindowCloser = (
   { topology, store, projection, onWindowFailure }: ComputeOptions,
   compiled: Map<TopologyNode, Step>,
 ): WindowCloser => {
+  const stepOf = (node: TopologyNode, state: StateDefinition, onDue: DueHandler): ClosingStep => ({
+    state: expiryOf(state),
+    onDue,
+    next: nextOf(node, compiled),
+  });
   const steps = new Map<string, ClosingStep>(
     nodesOfTopology(topology).flatMap((node) =>
-      node.onDue && node.state
-        ? [[node.state.name, { state: node.state, onDue: node.onDue, next: nextOf(node, compiled) }]]
-        : [],
+      node.onDue && node.state ? [[expiryOf(node.state).name, stepOf(node, node.state, node.onDue)]] : [],
     ),
   );
   const names = [...steps.keys()];
@@ -79,18 +87,18 @@ export const createWindowCloser = (
   /** In the order of their times, each state once: as the store has them, or as what is not committed yet has made them. */
   const findDue = async (
     { task: { partition } }: TaskAttempt,
-    { at, memory, untilMs }: { at: StepContext; memory: LaneMemory; untilMs: number },
+    { at, memory, clocks }: { at: StepContext; memory: LaneMemory; clocks: Clocks },
   ): Promise<readonly Due[]> => {
+    const until = { ...clocks, untilMs: untilOf(clocks) };
     const stored = await loading(
-      store.findDue(projection, { partition, untilMs, statesMax: closedMax, states: names }),
+      store.findDue(projection, { partition, ...until, statesMax: closedMax, states: names }),
     );
     const inFlight = [...memory.inFlight.map(({ run }) => run), at.run]
       .flatMap((run) => run.states)
-      .flatMap(({ place, state, key, value, dueAtMs }) =>
-        dueAtMs !== undefined && dueAtMs <= untilMs && place.partition === partition
-          ? [{ state: state.name, key, value, dueAtMs }]
-          : [],
-      );
+      .flatMap(({ place, state, key, value, ...times }) => {
+        const dueAtMs = place.partition === partition ? dueSince(times, until) : undefined;
+        return dueAtMs === undefined ? [] : [{ state: state.name, key, value, dueAtMs }];
+      });
     const found = new Map<string, Due>();
     for (const { state, key, value, dueAtMs } of [...stored, ...inFlight]) {
       const step = steps.get(state);
@@ -100,12 +108,7 @@ export const createWindowCloser = (
     return [...found.values()].sort((a, b) => a.dueAtMs - b.dueAtMs);
   };
 
-  const closeOne = async (
-    attempt: TaskAttempt,
-    at: StepContext,
-    due: Due,
-    untilMs: number,
-  ): Promise<ClosedState> => {
+  const closeOne = async (attempt: TaskAttempt, at: StepContext, due: Due, clocks: Clocks): Promise<void> => {
     const { step, key } = due;
     const value = currentValue(at, due);
     let reachedMs = attempt.time.streamTimeMs;
@@ -113,30 +116,32 @@ export const createWindowCloser = (
     const pass = (timeMs: number): void => {
       reachedMs = Math.max(reachedMs, timeMs);
     };
-    const handOn = ({ name, timeMs, value: result, origin }: FinalResult): void => {
+    const handOn = ({ value: result, origin, ...final }: FinalResult): void => {
       if (origin) {
         at.origin = origin;
         step.next(key, result, at);
         return;
       }
-      pass(timeMs);
-      at.origin = { id: idAt(timeMs, `${projection.name} ${step.state.name} ${key} ${name}`), timeMs };
+      const { timeMs, movesNoClock } = final;
+      if (!movesNoClock) pass(timeMs);
+      at.origin = { id: final.id ?? resultId(projection.name, step.state.name, key, final), timeMs };
       // What follows takes it for as late as it is, however far the records of its batch have come since.
       const streamTimeMs = Math.max(attempt.before.streamTimeMs, timeMs);
       atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result, at));
     };
+    const drop = (state: StateDefinition): void =>
+      at.run.write({ place: at.place, state, key, value: undefined });
+    const untilMs = untilOf(clocks);
     const { done: left, run } = await aside(at, () =>
-      step.onDue.close({ key, value, untilMs, handOn, pass }),
+      step.onDue.close({ key, value, untilMs, clocks, handOn, pass, drop }),
     );
     at.run.absorb(run);
-    // What it misses is loaded with what the whole batch misses.
-    for (const [state, keys] of run.missing) for (const missed of keys) at.run.read(state, missed);
+    noteMissing(at.run, run);
     at.run.write({ place: at.place, state: step.state, key, value: undefined, ...left });
     attempt.time.streamTimeMs = reachedMs;
-    return left;
   };
 
-  const fail = (at: StepContext, due: Due, untilMs: number, error: Error, giveUp: GiveUp): void => {
+  const fail = (at: StepContext, due: Due, clocks: Clocks, { error, giveUp }: Failure): void => {
     const { step, key } = due;
     const value = currentValue(at, due);
     const given = step.onDue.giveUp?.({ value });
@@ -146,24 +151,30 @@ export const createWindowCloser = (
       return;
     }
     onWindowFailure(error, { state: step.state.name, key });
-    const postponed = step.onDue.postpone({ value, untilMs, toMs: untilMs + retryAfterMs });
+    const untilMs = untilOf(clocks);
+    const postponed = step.onDue.postpone({ value, untilMs, clocks, toMs: untilMs + retryAfterMs });
     at.run.write({ place: at.place, state: step.state, key, ...postponed });
   };
 
-  /** A window at once; what was held one by one, each in a run of its own, so that it is known which one fails. */
+  /** One after the other, each in a run of its own, so that it is known which one fails. */
   const closeAll = async (
     attempt: TaskAttempt,
     at: StepContext,
     due: Due,
-    { untilMs, closing, giveUp }: { untilMs: number; closing: Closing | undefined; giveUp: GiveUp },
+    { clocks, closing, giveUp }: { clocks: Clocks; closing?: Closing | undefined; giveUp: GiveUp },
   ): Promise<void> => {
-    try {
-      if (closing?.refused) throw closing.refused;
-      let left = await closeOne(attempt, at, due, untilMs);
-      while (due.step.onDue.giveUp && !closing && left?.dueAtMs !== undefined)
-        left = await closeOne(attempt, at, due, untilMs);
-    } catch (error) {
-      fail(at, due, untilMs, asError(error), giveUp);
+    const { statesMax = Number.POSITIVE_INFINITY, refused } = closing ?? {};
+    // A timer may set others that are due by now, and behind a record that was held the next one may wait.
+    for (let closed = 0; closed === 0 || (closed < closedOfOneMax && isDue(at, due, clocks)); closed++) {
+      // What an earlier one handed on may have ended it.
+      if (attempt.closed >= statesMax || currentValue(at, due) === undefined) return;
+      attempt.closed++;
+      try {
+        if (refused) throw refused;
+        await closeOne(attempt, at, due, clocks);
+      } catch (error) {
+        fail(at, due, clocks, { error: asError(error), giveUp });
+      }
     }
   };
 
@@ -175,26 +186,39 @@ export const createWindowCloser = (
       const { closing, wallClockMs } = input;
       // What was held and can go on is looked for when the clock is: batches need not ask the store each time.
       if (!goesByTime && wallClockMs === undefined) return;
-      const untilMs = Math.max(attempt.time.streamTimeMs, wallClockMs ?? Number.NEGATIVE_INFINITY);
-      if (closing?.statesMax === 0 || untilMs === Number.NEGATIVE_INFINITY) return;
-      const found = await findDue(attempt, { at, memory, untilMs });
-      for (const due of found.slice(0, closing?.statesMax)) {
-        attempt.closed++;
-        await closeAll(attempt, at, due, { untilMs, closing, giveUp });
-      }
+      const clocks = clocksOf(attempt, wallClockMs);
+      if (closing?.statesMax === 0 || untilOf(clocks) === Number.NEGATIVE_INFINITY) return;
+      for (const due of await findDue(attempt, { at, memory, clocks }))
+        await closeAll(attempt, at, due, { clocks, closing, giveUp });
     },
     handOnHeld: async (attempt, { at, changed, giveUp }) => {
-      const untilMs = attempt.time.streamTimeMs;
+      const clocks = clocksOf(attempt);
       for (const { state, key, value, dueAtMs } of changed) {
         const step = steps.get(state.name);
         if (!step?.onDue.giveUp || dueAtMs === undefined) continue;
-        await closeAll(attempt, at, { step, key, value, dueAtMs }, { untilMs, closing: undefined, giveUp });
+        await closeAll(attempt, at, { step, key, value, dueAtMs }, { clocks, giveUp });
       }
     },
   };
 };
 
-type ClosedState = ReturnType<DueHandler['close']>;
+interface Failure {
+  readonly error: Error;
+  readonly giveUp: GiveUp;
+}
+
+const clocksOf = (
+  { time: { streamTimeMs } }: TaskAttempt,
+  wallClockMs = Number.NEGATIVE_INFINITY,
+): Clocks => ({ streamTimeMs, wallClockMs });
+
+const untilOf = ({ streamTimeMs, wallClockMs }: Clocks): number => Math.max(streamTimeMs, wallClockMs);
+
+/** Whether what is left of a state wants to be looked at again. */
+const isDue = (at: StepContext, { step, key }: Due, clocks: Clocks): boolean => {
+  const left = at.run.findChange(step.state.name, key);
+  return left !== undefined && dueSince(left, { ...clocks, untilMs: untilOf(clocks) }) !== undefined;
+};
 
 /** What another window of the same batch has put into it counts. */
 const currentValue = (at: StepContext, { step, key, value }: Omit<Due, 'dueAtMs'>): unknown =>

@@ -17,7 +17,7 @@ export interface SessionWindows {
 
 export type Windows = FixedWindows | SessionWindows;
 
-const positive = (name: string, value: number): number => {
+export const positive = (name: string, value: number): number => {
   if (!Number.isSafeInteger(value) || value < 1)
     throw new RangeError(`${name} must be a whole number above 0`);
   return value;

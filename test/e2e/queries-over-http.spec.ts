@@ -99,6 +99,41 @@ describe('queries over HTTP', function () {
     expect(problemOf(await operator.get('/v1/orders/abandoned?cursor=x'))).to.equal('cursor-invalid');
   });
 
+  it('tell operators of products that are out of stock, and since when for too long, until some is back', async () => {
+    const db = openTestDatabase(workspace());
+    const [overdue, recent] = [productId(uuidv7()), productId(uuidv7())];
+    const [longAgo, now] = [new Date(Date.now() - 30 * 3_600_000), new Date()];
+    const product = (id: typeof overdue) => ({ aggregateType: 'Product', aggregateId: id }) as const;
+    const registered = (id: typeof overdue, at: Date) => {
+      const price = { amountMinor: 250, currency: 'EUR' };
+      const facts = { productId: id, name: 'Mill', price, stock: 0 };
+      return sealed(product(id), 1, { type: 'ProductRegistered', ...facts }, at);
+    };
+    await appendEvents(db, [registered(overdue, longAgo), registered(recent, now)]);
+    const path = '/v1/products/out-of-stock?direction=asc';
+    const listed = async (query: string) => {
+      const { body } = await operator.get(`${path}${query}`);
+      const products = body.products as readonly { readonly productId: string }[];
+      return products.filter(({ productId: id }) => id === overdue || id === recent);
+    };
+    const overdueRow = {
+      productId: overdue,
+      name: 'Mill',
+      outSince: longAgo.toISOString(),
+      overdueAt: new Date(longAgo.getTime() + 24 * 3_600_000).toISOString(),
+    };
+    const recentRow = { productId: recent, name: 'Mill', outSince: now.toISOString(), overdueAt: null };
+    const patiently = { timeoutMs: 60_000 };
+    await eventually(async () => expect(await listed('')).to.deep.equal([overdueRow, recentRow]), patiently);
+    expect(await listed('&overdue=true')).to.deep.equal([overdueRow]);
+    expect(await listed('&overdue=false')).to.deep.equal([recentRow]);
+    const delivery = { productId: overdue, delta: 3, reason: 'delivery', stock: 3 };
+    await appendEvents(db, [sealed(product(overdue), 2, { type: 'StockAdjusted', ...delivery }, new Date())]);
+    await eventually(async () => expect(await listed('')).to.deep.equal([recentRow]), patiently);
+    expect(problemOf(await ann.get(path))).to.equal('role-insufficient');
+    expect(problemOf(await operator.get(`${path}&cursor=x`))).to.equal('cursor-invalid');
+  });
+
   it('tell of a product what its last event says, through the cache, in every process', async () => {
     const productId = await newProduct(3);
     const path = `/v1/products/${productId}`;

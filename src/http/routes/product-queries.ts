@@ -9,9 +9,11 @@ import { problem } from '../problem.ts';
 import { sendProblem } from '../problem-responses.ts';
 import {
   ListProductsQuery,
+  ListStockOutagesQuery,
   ProductPage,
   ProductView,
   StatisticAnswer,
+  StockOutagePage,
   TrendsAnswer,
   TrendsQuery,
 } from '../query-schemas.ts';
@@ -45,6 +47,19 @@ const listProducts: Operation = {
   description: 'Counts move while one pages: a product may be met twice, or not at all.',
   access: 'shopper',
   reads: ['product-statistic', 'stock-level'],
+  problems: ['cursor-invalid'],
+  answerHeaders: { ETag: 'Changes with the answer' },
+};
+
+const listStockOutages: Operation = {
+  id: 'listStockOutages',
+  tag: 'Products',
+  summary: 'Products that are out of stock, by since when',
+  description:
+    'One that has been out of stock for longer than `STREAMS_STOCK_OVERDUE_MS` (a day) is overdue. That goes by the clock of ' +
+    'the projector, and waits for events that are still on their way.',
+  access: 'operator',
+  reads: ['stock-outage'],
   problems: ['cursor-invalid'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };
@@ -111,6 +126,30 @@ export const productQueryRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (se
         priceMinorMax: numberOf(query.priceMinorMax),
       });
       return { products: [...items], next: next && writeCursor(scope, next) };
+    },
+  );
+
+  server.get(
+    '/v1/products/out-of-stock',
+    {
+      config: { operation: listStockOutages },
+      schema: { querystring: ListStockOutagesQuery, response: { 200: StockOutagePage } },
+    },
+    async ({ query }, reply) => {
+      const { overdue, direction = 'asc', limit = limitDefault, cursor } = query;
+      const scope = { list: 'stock-outages', direction };
+      const after = cursor === undefined ? undefined : readCursor(scope, cursor);
+      if (cursor !== undefined && !after) return sendProblem(reply, problem('cursor-invalid', {}));
+      const { items, next } = await queries.listStockOutages({
+        direction,
+        limit: Number(limit),
+        after: after && { value: new Date(after.value), id: after.id },
+        isOverdue: overdue === undefined ? undefined : overdue === 'true',
+      });
+      return {
+        products: withIsoTimes(items),
+        next: next && writeCursor(scope, { value: next.value.getTime(), id: next.id }),
+      };
     },
   );
 

@@ -1,4 +1,5 @@
 import { factText } from '../batch-run.ts';
+import { dueSince } from '../due-times.ts';
 import {
   type BatchCommit,
   type Checkpoint,
@@ -111,11 +112,10 @@ export class MemoryStateStore implements StateStore {
           place.partition === request.partition &&
           request.states.includes(state.name) !== (request.others ?? false),
       )
-      .flatMap(({ state, key, value, dueAtMs }) =>
-        dueAtMs !== undefined && dueAtMs <= request.untilMs
-          ? [{ state: state.name, key, value: copyOfJson(value), dueAtMs }]
-          : [],
-      )
+      .flatMap(({ state, key, value, ...times }) => {
+        const dueAtMs = dueSince(times, request);
+        return dueAtMs === undefined ? [] : [{ state: state.name, key, value: copyOfJson(value), dueAtMs }];
+      })
       .sort((a, b) => a.dueAtMs - b.dueAtMs)
       .slice(0, request.statesMax);
   }

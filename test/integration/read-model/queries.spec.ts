@@ -1,6 +1,7 @@
 import { expect } from 'chai';
 import type { Database } from '../../../src/postgres/database.ts';
 import { type ProductCount, productCounts } from '../../../src/read-model/list-products.ts';
+import type { StockOutage } from '../../../src/read-model/list-stock-outages.ts';
 import type { Direction, Page, Position } from '../../../src/read-model/page.ts';
 import { createQueries, type Queries } from '../../../src/read-model/queries.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
@@ -124,6 +125,29 @@ describe('queries of the read models', () => {
       const paid = await page({ userId: 'ann', status: 'paid' });
       expect(paid).to.deep.equal(anns.filter(({ status }) => status === 'paid'));
       expect(paid.length).to.be.greaterThan(0);
+    }
+  });
+
+  it('page through the products that are out of stock, all or those that are overdue', async () => {
+    await run(
+      'outages',
+      `insert into stock_outage (product_id, name, out_since, overdue_at)
+       select 'p-' || n, 'Product ' || n, timestamptz '2026-01-01Z' + (n / 4) * interval '1 hour',
+              case when n <= 10 then timestamptz '2026-01-02Z' + (n / 4) * interval '1 hour' end
+       from generate_series(1, 30) n`,
+    );
+    for (const direction of ['asc', 'desc'] as const) {
+      for (const isOverdue of [undefined, true, false]) {
+        const found = await allPages<StockOutage, Date>((after) =>
+          queries.listStockOutages({ direction, limit: 7, after, isOverdue }),
+        );
+        expect(found.length).to.equal(isOverdue === undefined ? 30 : isOverdue ? 10 : 20);
+        expect(new Set(found.map(({ productId }) => productId)).size).to.equal(found.length);
+        const times = found.map(({ outSince }) => outSince.getTime());
+        expect(times).to.deep.equal(times.toSorted((a, b) => (direction === 'asc' ? a - b : b - a)));
+        if (isOverdue !== undefined)
+          expect(found.every(({ overdueAt }) => (overdueAt !== null) === isOverdue)).to.equal(true);
+      }
     }
   });
 

@@ -1,5 +1,5 @@
 import { expect } from 'chai';
-import type { StateChange } from '../../../src/streams/ports.ts';
+import type { DueRequest, DueTimes, StateChange } from '../../../src/streams/ports.ts';
 import type { StoreUnderTest } from '../state-store-contract.ts';
 import {
   adding,
@@ -308,6 +308,46 @@ export const describeStates = (
       expect(await keysOf({ statesMax: 9, others: true })).to.deep.equal(['a', 'b']);
       const ever = { ...request, untilMs: Number.POSITIVE_INFINITY, statesMax: 9 };
       expect(await store.findDue(projection, ever)).to.have.length(2);
+    });
+
+    it('are due by the clock that they go by, or by either, each once', async () => {
+      const { store } = underTest();
+      const projection = newProjection();
+      const by = (key: string, times: DueTimes) => change('s', key, { of: key }, times);
+      await store.commit(
+        batch(projection, {
+          moves: first,
+          states: [
+            by('either', { dueAtMs: 3000 }),
+            by('stream', { streamDueAtMs: 2000 }),
+            by('clock', { clockDueAtMs: 1000 }),
+            by('both', { streamDueAtMs: 4000, clockDueAtMs: 2500 }),
+            by('never', {}),
+          ],
+        }),
+      );
+      const due = async (until: Partial<DueRequest>) =>
+        (await store.findDue(projection, { partition: 0, untilMs: 0, statesMax: 10, states, ...until })).map(
+          ({ key, dueAtMs }) => [key, dueAtMs],
+        );
+      expect(await due({ untilMs: 9000 })).to.deep.equal([['either', 3000]]);
+      expect(await due({ streamTimeMs: 4000, wallClockMs: Number.NEGATIVE_INFINITY })).to.deep.equal([
+        ['stream', 2000],
+        ['both', 4000],
+      ]);
+      expect(await due({ wallClockMs: 2500 })).to.deep.equal([
+        ['clock', 1000],
+        ['both', 2500],
+      ]);
+      const all = { untilMs: 9000, streamTimeMs: 9000, wallClockMs: 9000 };
+      const inOrder = [
+        ['clock', 1000],
+        ['stream', 2000],
+        ['both', 2500],
+        ['either', 3000],
+      ];
+      expect(await due(all)).to.deep.equal(inOrder);
+      expect(await due({ ...all, statesMax: 3 })).to.deep.equal(inOrder.slice(0, 3));
     });
 
     it('are due again only when they say so', async () => {

@@ -28,6 +28,7 @@ const operationIds = [
   'getOrderEvents',
   'listOrders',
   'listAbandonedOrders',
+  'listStockOutages',
   'followEvents',
   'confirmPayment',
   'failPayment',

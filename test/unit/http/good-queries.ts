@@ -69,6 +69,18 @@ export const goodQueries: Queries = {
     ],
     next: { value: new Date('2026-01-01T10:00:00Z'), id: 'o-1' },
   }),
+  listStockOutages: async () => ({
+    items: [
+      {
+        productId: 'p-1',
+        name: 'Mill',
+        outSince: new Date('2026-01-01T10:00:00Z'),
+        overdueAt: new Date('2026-01-02T10:00:00Z'),
+      },
+      { productId: 'p-2', name: 'Race', outSince: new Date('2026-01-02T10:00:00Z'), overdueAt: null },
+    ],
+    next: { value: new Date('2026-01-02T10:00:00Z'), id: 'p-2' },
+  }),
 };
 
 export const goodHistories: Histories = { orderAt: async (orderId) => orderOf(orderId) };

@@ -16,6 +16,7 @@ import {
 import { session, tumbling } from '../../../src/streams/windows.ts';
 import { expectedPairs, foundPairs, joinStreams } from '../../support/joined-streams.ts';
 import { asRecord, type Fact, fact, facts, jsonDecoder, specTopology } from '../../support/json-stream.ts';
+import { expectedOfProcess, flushes, foundOfProcess, processStream } from '../../support/processed-stream.ts';
 
 const others = { topic: 'others' } as typeof facts;
 const rows = { topic: 'rows' } as typeof facts;
@@ -40,7 +41,7 @@ const idsOf = {
   fold: (ids: readonly string[], { id }: Fact) => [...ids, id],
 };
 
-/** Something of everything: counts, facts, states, joins, operators that fan out, windows of merged topics, derived events. */
+/** Something of everything: counts, facts, states, joins, operators that fan out, windows, timers, expiry, derived events. */
 const built = specTopology((t) => {
   const stream = t.stream(facts).map((value) => {
     if (value.kind === 'failing') throw new Error('A step fails');
@@ -73,6 +74,7 @@ const built = specTopology((t) => {
   stream.join(table, (value, row) => `${value.id} ${row.id}`).to({ name: 'joins' }, (pair) => pair);
 
   joinStreams(stream, t.stream(others), totals);
+  processStream(stream);
   const all = stream.merge(t.stream(others)).groupByKey();
   const tumbled = all.windowedBy(tumbling({ sizeMs: 100, graceMs: 20 })).aggregate('tumbled', idsOf);
   tumbled.to({ name: 'tumbled' }, (window) => window);
@@ -129,6 +131,7 @@ const expected = (sent: readonly Sent[]) => {
     windowsTwice: 0,
     eventsTwice: 0,
     ...expectedPairs(...sidesOf(sent)),
+    ...expectedOfProcess(ofFacts.map(({ value }) => value)),
     stillOpen: 0,
     missingFromTotals: 0,
     letters: sent.filter((one) => !isApplied(one)).length,
@@ -176,6 +179,7 @@ const found = (store: MemoryStateStore, sent: readonly Sent[], letters: Readonly
       sent: sidesOf(sent),
       addedUp: sumOf('alone'),
     }),
+    ...foundOfProcess(store, (name) => of(name).map(({ value }) => value)),
     stillOpen: ['tumbled', 'sessions', 'inner', 'left', 'outer'].reduce(
       (sum, state) => sum + store.statesOf(state).size,
       0,
@@ -276,7 +280,7 @@ const live = async (seed: number, faults: Faults) => {
   const store = new MemoryStateStore({
     check: (table, row) => {
       if (table === 'counts' && row.id === 'refused') return 'This key is refused for good';
-      return table === 'totals' && row.id === 'k0' && refusing.is
+      return [totals, flushes].some((one) => one.table === table) && row.id === 'k0' && refusing.is
         ? 'These sums are refused for now'
         : undefined;
     },

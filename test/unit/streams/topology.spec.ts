@@ -273,6 +273,19 @@ describe('topology', () => {
     expect(driver.output[0]?.id.slice(0, 13)).to.equal(source.id.slice(0, 13));
   });
 
+  it('hands records on in the order of their versions as the step before made them', async () => {
+    const seen: unknown[] = [];
+    const driver = driverOf((t) => {
+      t.stream(facts)
+        .map(({ amount }) => ({ version: amount }))
+        .inOrder('versions', { version: ({ version }) => version })
+        .peek((value) => seen.push(value));
+    });
+    for (const amount of [2, 1]) driver.send('facts', asRecord(fact({ amount })));
+    await driver.run();
+    expect(seen).to.deep.equal([{ version: 1 }, { version: 2 }]);
+  });
+
   it('hands records on in the order of their versions, and keeps what comes early', async () => {
     const seen: string[] = [];
     const driver = driverOf((t) => {
