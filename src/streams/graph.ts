@@ -3,6 +3,7 @@ import type { BatchRun } from './batch-run.ts';
 import type { PipedRecords } from './piped-records.ts';
 import type { Place } from './record.ts';
 import type { CounterTable, StateDefinition } from './tables.ts';
+import type { Emit } from './windowing/emit.ts';
 import type { Windows } from './windows.ts';
 
 /** The event whose consequences are being worked out. */
@@ -57,6 +58,8 @@ export interface TopologyNode {
     readonly isFact?: boolean;
   };
   readonly windows?: Windows;
+  /** When a window is handed on. */
+  readonly emit?: Emit;
   /** A topic that the step writes to. */
   readonly destination?: string;
   /** Set on steps that derive events: their name, as it is part of the events' ids. */
@@ -77,11 +80,15 @@ export interface OutsideCall {
   perform(values: readonly unknown[]): Promise<void>;
 }
 
-/** Something that is final, with the time at which it became so and a name that nothing else of its key has. */
+/** What a due state hands on, with the time that it is of and a name that nothing else of its key has. */
 export interface FinalResult {
   readonly name: string;
   readonly timeMs: number;
   readonly value: unknown;
+  /** The record that it is, where it is one that waited: its id stays. */
+  readonly origin?: Origin;
+  /** How far the stream was when it came to be, where that is known: what follows judges by it whether it is late. */
+  readonly streamTimeMs?: number;
 }
 
 export interface DueHandler {
@@ -117,6 +124,7 @@ export type NodeKind =
   | 'row'
   | 'aggregate'
   | 'window'
+  | 'suppress'
   | 'table'
   | 'join'
   | 'table-view'

@@ -93,11 +93,13 @@ export const createWindowCloser = (
     const pass = (timeMs: number): void => {
       reachedMs = Math.max(reachedMs, timeMs);
     };
-    const handOn = ({ name, timeMs, value: result }: FinalResult): void => {
-      pass(timeMs);
-      at.origin = { id: idAt(timeMs, `${projection.name} ${step.state.name} ${key} ${name}`), timeMs };
+    const handOn = ({ name, timeMs, value: result, ...known }: FinalResult): void => {
+      // Only what is final ends something.
+      if (known.streamTimeMs === undefined) pass(timeMs);
+      const id = idAt(timeMs, `${projection.name} ${step.state.name} ${key} ${name}`);
+      at.origin = known.origin ?? { id, timeMs };
       // What follows takes it for as late as it is, however far the records of its batch have come since.
-      const streamTimeMs = Math.max(attempt.before.streamTimeMs, timeMs);
+      const streamTimeMs = known.streamTimeMs ?? Math.max(attempt.before.streamTimeMs, timeMs);
       atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result, at));
     };
     const { done: left, run } = await aside(at, () =>
