@@ -379,6 +379,34 @@ describe('an early result that cannot be handed on', () => {
     expect(driver.store.statesOf('windows').size).to.equal(0);
   });
 
+  it('is tried alone when its time comes again, so that no final result is refused with it', async () => {
+    const minute_ms = 60_000;
+    const windows = hopping({ sizeMs: 2 * minute_ms, advanceMs: minute_ms, graceMs: 0 });
+    const driver = driverOf(
+      (t) => {
+        t.stream(facts)
+          .groupByKey()
+          .windowedBy(windows)
+          .emit('on-update')
+          .aggregate('windows', sums)
+          .map((window) => {
+            if (!window.isFinal) throw new Error('no early ones');
+            return window;
+          })
+          .to({ name: 'results' }, (window) => window);
+      },
+      { partitions: 1 },
+    );
+    send(driver, minute_ms + 10);
+    await driver.run();
+    // The final result of the first window is due by then, and another try with the second one.
+    await driver.advanceWallClock(2 * minute_ms + 20);
+    expect(told(driver)).to.deep.equal([`0-${2 * minute_ms} 1!`]);
+    // The first look finds the next try, the second one the end of the window.
+    for (let look = 0; look < 2; look++) await driver.advanceWallClock(minute_ms / 2);
+    expect(told(driver)).to.deep.equal([`0-${2 * minute_ms} 1!`, `${minute_ms}-${3 * minute_ms} 1!`]);
+  });
+
   it('is not tried again with every record of its key', async () => {
     let commits = 0;
     class CountingStore extends MemoryStateStore {

@@ -4,6 +4,7 @@ import { describeTopology } from '../../../src/streams/describe.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import type { DriverOptions, TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
+import { tumbling } from '../../../src/streams/windows.ts';
 import { asRecord, driverOf, type Fact, fact, facts, specTopology } from '../../support/json-stream.ts';
 
 const build = (options: Partial<DriverOptions> = {}, atMostEveryMs = 100): TopologyTestDriver =>
@@ -84,14 +85,27 @@ describe('suppress', () => {
   });
 
   it('does not take the time of a record that nobody believes for that of the stream', async () => {
-    const driver = build();
+    const driver = driverOf(
+      (t) => {
+        const stream = t.stream(facts);
+        stream.suppress('latest', { atMostEveryMs: 100 }).to({ name: 'results' }, (value) => value);
+        stream
+          .groupByKey()
+          .windowedBy(tumbling({ sizeMs: 100, graceMs: 0 }))
+          .aggregate('windows', { initial: 0, fold: (sum, { amount }) => sum + amount })
+          .to({ name: 'windows' }, ({ value }) => ({ amount: value }));
+      },
+      { partitions: 1 },
+    );
     send(driver, [9_000_000, 1]);
     await driver.run();
     send(driver, [1000, 2]);
     await driver.run();
-    await driver.advanceWallClock(10_000);
-    expect(told(driver)).to.deep.equal([1, 2]);
-    expect(driver.store.earlyRecords).to.equal(1);
+    send(driver, [1010, 3]);
+    await driver.run();
+    for (let look = 0; look < 2; look++) await driver.advanceWallClock(10_000);
+    expect(told(driver)).to.have.members([1, 2, 3, 5]);
+    expect([driver.store.earlyRecords, driver.lateRecords]).to.deep.equal([1, 0]);
   });
 
   it('tells the latest row of a table, and that it is gone', async () => {
