@@ -14,6 +14,7 @@ import {
   TopologyTestDriver,
 } from '../../../src/streams/testing/topology-test-driver.ts';
 import { session, tumbling } from '../../../src/streams/windows.ts';
+import { earlyResults, earlyTotals, expectedEarly, foundEarly } from '../../support/early-streams.ts';
 import { expectedPairs, foundPairs, joinStreams } from '../../support/joined-streams.ts';
 import { asRecord, type Fact, fact, facts, jsonDecoder, specTopology } from '../../support/json-stream.ts';
 
@@ -73,7 +74,9 @@ const built = specTopology((t) => {
   stream.join(table, (value, row) => `${value.id} ${row.id}`).to({ name: 'joins' }, (pair) => pair);
 
   joinStreams(stream, t.stream(others), totals);
-  const all = stream.merge(t.stream(others)).groupByKey();
+  const both = stream.merge(t.stream(others));
+  earlyResults(both);
+  const all = both.groupByKey();
   const tumbled = all.windowedBy(tumbling({ sizeMs: 100, graceMs: 20 })).aggregate('tumbled', idsOf);
   tumbled.to({ name: 'tumbled' }, (window) => window);
   tumbled
@@ -129,6 +132,7 @@ const expected = (sent: readonly Sent[]) => {
     windowsTwice: 0,
     eventsTwice: 0,
     ...expectedPairs(...sidesOf(sent)),
+    ...expectedEarly(sidesOf(sent).flat()),
     stillOpen: 0,
     missingFromTotals: 0,
     letters: sent.filter((one) => !isApplied(one)).length,
@@ -137,6 +141,18 @@ const expected = (sent: readonly Sent[]) => {
 
 const asObject = (map: ReadonlyMap<string, number>): Record<string, number> =>
   Object.fromEntries([...map].filter(([, value]) => value !== 0).sort());
+
+const waitingStates = [
+  'tumbled',
+  'sessions',
+  'inner',
+  'left',
+  'outer',
+  'updated',
+  'paced',
+  'sliding',
+  'suppressed',
+];
 
 const twiceIn = (values: readonly string[]): number => values.length - new Set(values).size;
 
@@ -153,8 +169,8 @@ const found = (store: MemoryStateStore, sent: readonly Sent[], letters: Readonly
     own.reduce((sum, { value }) => sum + value.length, 0),
   );
   const late = store.lateRecords;
-  const sumOf = (name: string) =>
-    Object.values(column('totals', name)).reduce((sum, value) => sum + value, 0);
+  const sumOf = (name: string, table = 'totals') =>
+    Object.values(column(table, name)).reduce((sum, value) => sum + value, 0);
   const last = [...store.statesOf('last')].map(([key, value]): [string, number] => [
     key,
     (value as { sum: number }).sum,
@@ -176,10 +192,11 @@ const found = (store: MemoryStateStore, sent: readonly Sent[], letters: Readonly
       sent: sidesOf(sent),
       addedUp: sumOf('alone'),
     }),
-    stillOpen: ['tumbled', 'sessions', 'inner', 'left', 'outer'].reduce(
-      (sum, state) => sum + store.statesOf(state).size,
-      0,
-    ),
+    ...foundEarly((name) => of(name).map(({ value }) => value), {
+      latest: store.statesOf('latest'),
+      addedUp: (name) => sumOf(name, earlyTotals.table),
+    }),
+    stillOpen: waitingStates.reduce((sum, state) => sum + store.statesOf(state).size, 0),
     missingFromTotals: tumbled - sumOf('windowed'),
     letters: letters.size,
   };
@@ -276,9 +293,8 @@ const live = async (seed: number, faults: Faults) => {
   const store = new MemoryStateStore({
     check: (table, row) => {
       if (table === 'counts' && row.id === 'refused') return 'This key is refused for good';
-      return table === 'totals' && row.id === 'k0' && refusing.is
-        ? 'These sums are refused for now'
-        : undefined;
+      const isSum = table === totals.table || table === earlyTotals.table;
+      return isSum && row.id === 'k0' && refusing.is ? 'These sums are refused for now' : undefined;
     },
   });
   let fences = 0;
