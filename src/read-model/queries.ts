@@ -8,12 +8,14 @@ import { listOrders, type OrderListing } from './list-orders.ts';
 import { type ListedProduct, listProducts, type ProductListing } from './list-products.ts';
 import type { Order } from './order.ts';
 import type { Page } from './page.ts';
+import { type RisingProduct, type RisingQuestion, risingProducts } from './rising-products.ts';
 import { type TrendQuestion, type Trends, topTrends } from './top-trends.ts';
 
 /** What queries read, by the name of the projection that makes it. */
 export type ModelName =
   | 'product-statistic'
   | 'product-trend'
+  | 'product-momentum'
   | 'order-view'
   | 'order-payment'
   | 'stock-level';
@@ -25,6 +27,7 @@ export interface Queries {
   getProductStatistic(productId: string): Promise<ProductStatistic | null>;
   listProducts(listing: ProductListing): Promise<Page<ListedProduct, number>>;
   topTrends(question: TrendQuestion): Promise<Trends>;
+  risingProducts(question: RisingQuestion): Promise<readonly RisingProduct[]>;
   getOrder(orderId: string): Promise<Order | null>;
   getOrderHistory(orderId: string): Promise<OrderHistory | null>;
   listOrders(listing: OrderListing): Promise<Page<Order, Date>>;
@@ -36,6 +39,7 @@ export const createQueries = (db: SqlRunner): Queries => ({
   getProductStatistic: (productId) => getProductStatistic(db, productId),
   listProducts: (listing) => listProducts(db, listing),
   topTrends: (question) => topTrends(db, question),
+  risingProducts: (question) => risingProducts(db, question),
   getOrder: (orderId) => getOrder(db, orderId),
   getOrderHistory: (orderId) => getOrderHistory(db, orderId),
   listOrders: (listing) => listOrders(db, listing),

@@ -27,6 +27,8 @@ export interface RowTable {
   readonly keyColumn: string;
   /** Columns besides the key. A state is an object with these as its fields, each a JSON value that the column takes. */
   readonly columns: readonly string[];
+  /** One of them, a timestamptz: from then on the row goes away, as soon as somebody looks at the clock. */
+  readonly expiryColumn?: string;
 }
 
 /** Where a stateful step keeps what it knows, one value per key. Its name is given, not generated: state survives a refactoring. */

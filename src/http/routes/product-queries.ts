@@ -11,6 +11,8 @@ import {
   ListProductsQuery,
   ProductPage,
   ProductView,
+  RisingAnswer,
+  RisingQuery,
   StatisticAnswer,
   TrendsAnswer,
   TrendsQuery,
@@ -55,6 +57,18 @@ const getTrends: Operation = {
   summary: 'What sells, is liked or is seen most now',
   access: 'shopper',
   reads: ['product-trend'],
+  answerHeaders: { ETag: 'Changes with the answer' },
+};
+
+const getRisingProducts: Operation = {
+  id: 'getRisingProducts',
+  tag: 'Products',
+  summary: 'What people look at and like right now',
+  description:
+    'Products by how often they were seen and liked in the ten minutes up to their latest event (`from`, `to`). A product ' +
+    'of which nothing is heard is listed for two minutes at most after the last event.',
+  access: 'shopper',
+  reads: ['product-momentum'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };
 
@@ -122,6 +136,17 @@ export const productQueryRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (se
     },
     async ({ query: { sort = 'sales', limit = limitDefault } }) =>
       withIsoTimes(await queries.topTrends({ at: new Date(), sort, limit: Number(limit) })),
+  );
+
+  server.get(
+    '/v1/trends/rising',
+    {
+      config: { operation: getRisingProducts },
+      schema: { querystring: RisingQuery, response: { 200: RisingAnswer } },
+    },
+    async ({ query: { limit = limitDefault } }) => ({
+      products: withIsoTimes(await queries.risingProducts({ at: new Date(), limit: Number(limit) })),
+    }),
   );
 };
 
