@@ -17,7 +17,7 @@ const idsOf = { initial: [] as Ids, fold: (ids: Ids, { id }: Mark) => [...ids, i
 /** So long that nothing is ever late. */
 const graceMs = 600_000;
 const sizeMs = 100;
-const differenceMs = 40;
+const differenceMs = 15;
 
 /** What results that come at most so often add up to; some of its rows are refused for a while. */
 export const earlyTotals = {
