@@ -12,7 +12,7 @@ const momentumTable = {
   expiryColumn: 'closes_at',
 } as const satisfies RowTable;
 
-/** A row of `product_momentum`: ten minutes that end with the minute of the product's latest event. */
+/** A row of `product_momentum`: ten minutes that end within two minutes of the product's latest event. */
 export interface ProductMomentumRow {
   readonly window_start: string;
   readonly window_end: string;
@@ -23,9 +23,10 @@ export interface ProductMomentumRow {
 
 const minute_ms = 60_000;
 
+/** Every event is in five of them. */
 export const momentumWindows = hopping({
   sizeMs: 10 * minute_ms,
-  advanceMs: minute_ms,
+  advanceMs: 2 * minute_ms,
   graceMs: minute_ms,
 });
 
@@ -47,7 +48,7 @@ const withEvent = ({ views, likes, latestMs }: Momentum, event: EventEnvelope): 
   latestMs: Math.max(latestMs, event.time),
 });
 
-/** Of all windows that an event is in, the one that goes back furthest: it ends with the event's minute. */
+/** Of all windows that an event is in, the one that goes back furthest: it ends within two minutes. */
 const endsWithLatest = ({ endMs, value }: MomentumWindow): boolean =>
   value.latestMs >= endMs - momentumWindows.advanceMs;
 
@@ -69,7 +70,7 @@ const after = (row: ProductMomentumRow | null, window: MomentumWindow): ProductM
 
 /**
  * What people look at and like right now. Each event changes its product's row at once, by an early result of its window; when
- * nothing has happened for a minute or two, the final result takes the row away. Early results come with every record and not
+ * nothing has happened for three minutes at most, the final result takes the row away. Early results come with every record and not
  * at most so often: the rows of a batch are written once anyway, and a row that follows from the events alone is the same
  * after a rebuild.
  */

@@ -5,6 +5,7 @@ import {
   type DueHandler,
   type FinalResult,
   nextOf,
+  type Origin,
   type Step,
   type StepContext,
   type TopologyNode,
@@ -93,14 +94,15 @@ export const createWindowCloser = (
     const pass = (timeMs: number): void => {
       reachedMs = Math.max(reachedMs, timeMs);
     };
-    const handOn = ({ name, timeMs, value: result, ...known }: FinalResult): void => {
+    const of = `${projection.name} ${step.state.name} ${key}`;
+    const handOn = (result: FinalResult): void => {
+      const { timeMs } = result;
       // Only what is final ends something.
-      if (known.streamTimeMs === undefined) pass(timeMs);
-      const id = idAt(timeMs, `${projection.name} ${step.state.name} ${key} ${name}`);
-      at.origin = known.origin ?? { id, timeMs };
+      if (result.streamTimeMs === undefined) pass(timeMs);
+      at.origin = result.origin ?? originAt(of, result);
       // What follows takes it for as late as it is, however far the records of its batch have come since.
-      const streamTimeMs = known.streamTimeMs ?? Math.max(attempt.before.streamTimeMs, timeMs);
-      atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result, at));
+      const streamTimeMs = result.streamTimeMs ?? Math.max(attempt.before.streamTimeMs, timeMs);
+      atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result.value, at));
     };
     const { done: left, run } = await aside(at, () =>
       step.onDue.close({ key, value, untilMs, handOn, pass }),
@@ -132,6 +134,18 @@ export const createWindowCloser = (
         at.run.write({ place: at.place, state: step.state, key, ...postponed });
       }
     }
+  };
+};
+
+/** Most early results end in a filter or a row, where nobody asks for their ids: these are made when somebody does. */
+const originAt = (of: string, result: FinalResult): Origin => {
+  let id: string | undefined;
+  return {
+    timeMs: result.timeMs,
+    get id() {
+      id ??= idAt(result.timeMs, `${of} ${result.name}`);
+      return id;
+    },
   };
 };
 

@@ -66,7 +66,7 @@ const getRisingProducts: Operation = {
   summary: 'What people look at and like right now',
   description:
     'Products by how often they were seen and liked in the ten minutes up to their latest event (`from`, `to`). A product ' +
-    'of which nothing is heard is listed for two minutes at most after the last event.',
+    'of which nothing is heard is listed for three minutes at most after the last event.',
   access: 'shopper',
   reads: ['product-momentum'],
   answerHeaders: { ETag: 'Changes with the answer' },

@@ -75,15 +75,20 @@ export const takeFixed =
       isOpenAt(windows, { endMs: startMs + windows.sizeMs }, streamTimeMs),
     );
     if (starts.length === 0) return undefined;
-    const known = new Map(open.map((window) => [window.startMs, window]));
     const changed = new Set<OpenWindow<S>>();
-    for (const startMs of starts) {
-      const before = known.get(startMs) ?? { startMs, endMs: startMs + windows.sizeMs, value: initial };
+    const taking = new Set(starts);
+    const take = (before: OpenWindow<S>): OpenWindow<S> => {
       const after = { ...before, value: fold(before.value, value, key) };
-      known.set(startMs, after);
+      taking.delete(before.startMs);
       changed.add(after);
-    }
-    return { open: [...known.values()].sort(byStart), changed };
+      return after;
+    };
+    const known = open.map((window) => (taking.has(window.startMs) ? take(window) : window));
+    if (taking.size === 0) return { open: known, changed };
+    const opened = [...taking].map((startMs) =>
+      take({ startMs, endMs: startMs + windows.sizeMs, value: initial }),
+    );
+    return { open: [...known, ...opened].sort(byStart), changed };
   };
 
 export const takeSession =

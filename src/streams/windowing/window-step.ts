@@ -19,8 +19,8 @@ import { offer, postponed, release, waitsUntilMs } from './pace.ts';
 
 /** The windows of one key as they are stored. */
 interface WindowState<V, S> extends Opened<V, S> {
-  /** Early results that are to be handed on with this batch. */
-  readonly ready: readonly WindowUpdate<S>[];
+  /** Early results that are to be handed on with this batch, by record: a list of all would be copied for every record. */
+  readonly ready: readonly (readonly WindowUpdate<S>[])[];
 }
 
 type Stored<V, S> = readonly OpenWindow<S>[] | (Opened<V, S> & Partial<WindowState<V, S>>);
@@ -71,7 +71,9 @@ export const windowNode = <V, S>(step: WindowStep<V, S>): Omit<TopologyNode, 'ch
       if (at.origin.isEarly) return at.run.noteMissed(at);
       const { timeMs } = at.origin;
       const { streamTimeMs } = at.task;
-      const before = closing.withReleased(stateOf<V, S>(known.value), streamTimeMs);
+      const stored = stateOf<V, S>(known.value);
+      // Where there is no pause, nothing waits for its end.
+      const before = pauseMs ? closing.withReleased(stored, streamTimeMs) : stored;
       const taken = take(before, { key, value: value as V, timeMs, streamTimeMs });
       if (!taken) return at.run.noteLate(at);
       const after =
@@ -129,21 +131,24 @@ const withUpdates = <V, S>(
     readonly streamTimeMs: number;
   },
 ): WindowState<V, S> => {
-  const ready = [...state.ready];
+  const updates: WindowUpdate<S>[] = [];
   const paced = open.map((window) => {
     if (!changed.has(window)) return window;
     const { startMs, endMs, value, pace: before = {} } = window;
     const { passed, pace } = offer(before, { startMs, endMs, value, by, timeMs, whenMs }, pauseMs);
-    ready.push(...passed);
-    return withPace(window, pace);
+    updates.push(...passed);
+    return window.pace || !isEmpty(pace) ? withPace(window, pace) : window;
   });
-  return { ...state, open: paced, ready };
+  return { ...state, open: paced, ready: updates.length === 0 ? state.ready : [...state.ready, updates] };
 };
 
 const withPace = <S>(
   { pace: _, ...window }: OpenWindow<S>,
   pace: OpenWindow<S>['pace'] = {},
-): OpenWindow<S> => (Object.keys(pace).length === 0 ? window : { ...window, pace });
+): OpenWindow<S> => (isEmpty(pace) ? window : { ...window, pace });
+
+const isEmpty = ({ lastMs, waiting, retryAtMs }: NonNullable<OpenWindow<unknown>['pace']>): boolean =>
+  lastMs === undefined && waiting === undefined && retryAtMs === undefined;
 
 /** What is handed on of a key when somebody looks. */
 interface Due<S> {
@@ -169,7 +174,9 @@ class WindowClosing<V, S> implements DueHandler {
     for (const window of open) {
       dueAtMs = Math.min(dueAtMs, this.#finalAtMs(window), waitsUntilMs(window.pace ?? {}, this.#pauseMs));
     }
-    for (const { whenMs } of ready) dueAtMs = Math.min(dueAtMs, whenMs);
+    // All of them are to go now; one says so.
+    const [first] = ready[0] ?? [];
+    if (first) dueAtMs = Math.min(dueAtMs, first.whenMs);
     for (const record of records) dueAtMs = Math.min(dueAtMs, this.#forgottenAtMs(record));
     return dueAtMs;
   }
@@ -215,17 +222,17 @@ class WindowClosing<V, S> implements DueHandler {
     untilMs: number,
     isMeant: (pace: NonNullable<OpenWindow<S>['pace']>) => boolean,
   ): WindowState<V, S> {
-    const ready = [...before];
+    const updates: WindowUpdate<S>[] = [];
     const after = open.map((window) => {
       const { pace = {} } = window;
       const whenMs = waitsUntilMs(pace, this.#pauseMs);
       // Later than that, the final result says it all.
       if (!isMeant(pace) || whenMs > untilMs || whenMs >= closesAtMs(this.#windows, window)) return window;
       const released = release(pace, untilMs, this.#pauseMs);
-      ready.push(...released.passed);
+      updates.push(...released.passed);
       return withPace(window, released.pace);
     });
-    return { ...state, open: after, ready };
+    return { ...state, open: after, ready: updates.length === 0 ? before : [...before, updates] };
   }
 
   /**
@@ -237,7 +244,7 @@ class WindowClosing<V, S> implements DueHandler {
     const final = new Set(fresh.open.filter((window) => this.#finalAtMs(window) <= untilMs));
     const { open, ready } =
       fresh.ready.length + final.size > 0 ? fresh : this.#release(fresh, untilMs, () => true);
-    return { final, early: ready, open };
+    return { final, early: ready.flat(), open };
   }
 
   /** As they came to be: a window is final before the record that ends its time is in another. */
@@ -256,12 +263,7 @@ class WindowClosing<V, S> implements DueHandler {
       }),
       ...early.map((update) => ({
         whenMs: update.whenMs,
-        result: {
-          name: `${nameOf(update)} early ${update.by}`,
-          timeMs: update.timeMs,
-          streamTimeMs: update.whenMs,
-          value: windowed(key, update, false),
-        },
+        result: earlyResult(key, update),
       })),
     ];
     return results.sort((a, b) => a.whenMs - b.whenMs).map(({ result }) => result);
@@ -275,6 +277,16 @@ class WindowClosing<V, S> implements DueHandler {
     return this.#windows.kind === 'sliding' ? forgottenAtMs(this.#windows, record) : Number.POSITIVE_INFINITY;
   }
 }
+
+const earlyResult = <S>(key: string, update: WindowUpdate<S>): FinalResult => ({
+  // Of many results nobody asks for the id, which it is part of.
+  get name() {
+    return `${nameOf(update)} early ${update.by}`;
+  },
+  timeMs: update.timeMs,
+  streamTimeMs: update.whenMs,
+  value: windowed(key, update, false),
+});
 
 interface Bounds {
   readonly startMs: number;

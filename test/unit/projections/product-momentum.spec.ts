@@ -5,8 +5,8 @@ import { productMomentum } from '../../../src/projections/product-momentum.ts';
 import { CommerceDriver } from '../../support/commerce-driver.ts';
 
 const minute_ms = 60_000;
-/** Beginning of a minute. */
-const startMs = 1_699_999_980_000;
+/** Where a window begins. */
+const startMs = 1_699_999_920_000;
 const at = (minutes: number): number => startMs + Math.round(minutes * minute_ms);
 const iso = (minutes: number): string => new Date(at(minutes)).toISOString();
 
@@ -40,9 +40,9 @@ describe('product-momentum', () => {
     await driver.run();
     expect(rowOf(driver, 'mill')).to.deep.equal({
       key: 'mill',
-      window_start: iso(-9),
-      window_end: iso(1),
-      closes_at: iso(2),
+      window_start: iso(-8),
+      window_end: iso(2),
+      closes_at: iso(3),
       view_count: 1,
       like_count: 0,
     });
@@ -54,8 +54,8 @@ describe('product-momentum', () => {
     view(driver, 'mill', 10);
     await driver.run();
     expect(rowOf(driver, 'mill'), 'the first one is more than ten minutes ago').to.include({
-      window_start: iso(1),
-      window_end: iso(11),
+      window_start: iso(2),
+      window_end: iso(12),
       view_count: 3,
     });
   });
@@ -76,13 +76,13 @@ describe('product-momentum', () => {
     const driver = build();
     view(driver, 'mill', 0.5);
     await driver.run();
-    await passUntil(driver, 1.9);
+    await passUntil(driver, 2.9);
     expect(rowOf(driver, 'mill')).to.include({ view_count: 1 });
-    driver.relayHolds(at(1.5));
-    await passUntil(driver, 2.5);
+    driver.relayHolds(at(2.5));
+    await passUntil(driver, 3.5);
     expect(rowOf(driver, 'mill'), 'the relay may still hold something').to.include({ view_count: 1 });
     driver.relayHolds(undefined);
-    await passUntil(driver, 2.6);
+    await passUntil(driver, 3.6);
     expect(driver.table('product-momentum')).to.deep.equal([]);
     view(driver, 'mill', 6);
     await driver.run();
@@ -120,8 +120,8 @@ describe('product-momentum', () => {
           expect(driver.lateRecords).to.equal(0);
           const nowMs = Math.max(...events.map(({ timeMs }) => timeMs));
           const rows = [...Map.groupBy(events, ({ product }) => product)].flatMap(([key, own]) => {
-            const endMs =
-              Math.floor(Math.max(...own.map(({ timeMs }) => timeMs)) / minute_ms) * minute_ms + minute_ms;
+            const latestMs = Math.max(...own.map(({ timeMs }) => timeMs));
+            const endMs = (Math.floor(latestMs / (2 * minute_ms)) + 1) * 2 * minute_ms;
             const inWindow = own.filter(({ timeMs }) => timeMs >= endMs - 10 * minute_ms);
             if (endMs + minute_ms <= nowMs) return [];
             const likes = inWindow.filter(({ isLike }) => isLike).length;
