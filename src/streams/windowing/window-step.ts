@@ -177,8 +177,8 @@ class WindowClosing<V, S> implements DueHandler {
     // All of them are to go now; one says so.
     const [first] = ready[0] ?? [];
     if (first) dueAtMs = Math.min(dueAtMs, first.whenMs);
-    for (const record of records) dueAtMs = Math.min(dueAtMs, this.#forgottenAtMs(record));
-    return dueAtMs;
+    // As long as there are windows, records are forgotten when somebody looks at those.
+    return open.length > 0 ? dueAtMs : Math.max(...records.map((record) => this.#forgottenAtMs(record)));
   }
 
   readonly close: DueHandler['close'] = ({ key, value, untilMs, handOn, pass }) => {
