@@ -195,6 +195,7 @@ const outOfTimeStatement = {
 const readModels = [
   'product_statistic',
   'product_trend',
+  'product_momentum',
   'order_view',
   'order_payment',
   'stock_level',

@@ -6,6 +6,7 @@ import type { EnvelopeStream } from '../projections/of-event.ts';
 import { orderPayment } from '../projections/order-payment.ts';
 import { orderView } from '../projections/order-view.ts';
 import { type ForgetsProducts, productCache } from '../projections/product-cache.ts';
+import { productMomentum } from '../projections/product-momentum.ts';
 import { productStatistic } from '../projections/product-statistic.ts';
 import { productTrend } from '../projections/product-trend.ts';
 import { stockLevel } from '../projections/stock-level.ts';
@@ -35,6 +36,7 @@ export const projections = (
   return [
     productStatistic({ stockEvents, likeEvents, orderEvents, viewEvents }),
     productTrend({ likeEvents, orderEvents, viewEvents }),
+    productMomentum({ likeEvents, viewEvents }),
     orderView({ orderEvents }),
     orderPayment({ orderEvents }),
     stockLevel({ stockEvents }),

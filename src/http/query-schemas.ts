@@ -137,6 +137,29 @@ export const TrendsAnswer = Type.Object(
   { additionalProperties: false },
 );
 
+export const RisingQuery = Type.Object({ limit: Type.Optional(Limit) }, { additionalProperties: false });
+
+export const RisingAnswer = Type.Object(
+  {
+    products: Type.Array(
+      Type.Object(
+        {
+          productId: IdSchema,
+          name: Type.Union([Type.String(), Type.Null()], {
+            description: 'Null as long as the product itself is not projected',
+          }),
+          viewCount: counts.viewCount,
+          likeCount: counts.likeCount,
+          from: Time,
+          to: Time,
+        },
+        { additionalProperties: false },
+      ),
+    ),
+  },
+  { additionalProperties: false },
+);
+
 export const OrderView = Type.Object(
   {
     orderId: IdSchema,

@@ -9,12 +9,14 @@ import { type ListedProduct, listProducts, type ProductListing } from './list-pr
 import { listStockOutages, type OutageListing, type StockOutage } from './list-stock-outages.ts';
 import type { Order } from './order.ts';
 import type { Page } from './page.ts';
+import { type RisingProduct, type RisingQuestion, risingProducts } from './rising-products.ts';
 import { type TrendQuestion, type Trends, topTrends } from './top-trends.ts';
 
 /** What queries read, by the name of the projection that makes it. */
 export type ModelName =
   | 'product-statistic'
   | 'product-trend'
+  | 'product-momentum'
   | 'order-view'
   | 'order-payment'
   | 'stock-level'
@@ -27,6 +29,7 @@ export interface Queries {
   getProductStatistic(productId: string): Promise<ProductStatistic | null>;
   listProducts(listing: ProductListing): Promise<Page<ListedProduct, number>>;
   topTrends(question: TrendQuestion): Promise<Trends>;
+  risingProducts(question: RisingQuestion): Promise<readonly RisingProduct[]>;
   getOrder(orderId: string): Promise<Order | null>;
   getOrderHistory(orderId: string): Promise<OrderHistory | null>;
   listOrders(listing: OrderListing): Promise<Page<Order, Date>>;
@@ -39,6 +42,7 @@ export const createQueries = (db: SqlRunner): Queries => ({
   getProductStatistic: (productId) => getProductStatistic(db, productId),
   listProducts: (listing) => listProducts(db, listing),
   topTrends: (question) => topTrends(db, question),
+  risingProducts: (question) => risingProducts(db, question),
   getOrder: (orderId) => getOrder(db, orderId),
   getOrderHistory: (orderId) => getOrderHistory(db, orderId),
   listOrders: (listing) => listOrders(db, listing),

@@ -28,7 +28,8 @@ interface Counts {
 
 /**
  * Row by row over all tables, in one snapshot. Windows that have expired are left out: the live model has lost them, and the
- * rebuilt one loses them once it is live.
+ * rebuilt one loses them once it is live. So are rows that go away by themselves, from then on: each model looks at the clock
+ * when it comes to it.
  */
 export const compareModels = async (
   tx: SqlRunner,
@@ -56,7 +57,7 @@ export const compareModels = async (
 /** What expires while it is compared may be missing already. */
 const marginMs = 5 * 60_000;
 
-const statementsFor = ({ table, keys, columns, windowColumn }: ModelTable, schema: string) => {
+const statementsFor = ({ table, keys, columns, windowColumn, expiryColumn }: ModelTable, schema: string) => {
   const name = identifier(table);
   const joined = keys.map((key) => `live.${identifier(key)} = rebuilt.${key}`).join(' and ');
   const both = `public.${name} live full join ${identifier(schema)}.${name} rebuilt on ${joined}`;
@@ -68,9 +69,13 @@ const statementsFor = ({ table, keys, columns, windowColumn }: ModelTable, schem
     `case when ${isMissing(from)} then null
           else json_build_object(${columns.map((column) => `'${column}', ${from}.${column}`).join(', ')}) end`;
   const key = keys.map((column) => `coalesce(live.${column}, rebuilt.${column})::text`);
-  const isKept = windowColumn
-    ? `coalesce(live.${windowColumn}, rebuilt.${windowColumn}) >= now() - $1::float8 * interval '1 millisecond'`
-    : '$1::float8 is not null';
+  const ofBoth = (column: string): string => `coalesce(live.${column}, rebuilt.${column})`;
+  const isKept = [
+    windowColumn
+      ? `${ofBoth(windowColumn)} >= now() - $1::float8 * interval '1 millisecond'`
+      : '$1::float8 is not null',
+    ...(expiryColumn ? [`${ofBoth(identifier(expiryColumn))} > now()`] : []),
+  ].join(' and ');
   const named = (kind: string, text: string) => ({ name: statementName(`${kind}-${table}`, text), text });
   return {
     count: named(

@@ -9,14 +9,13 @@ export interface ModelTable {
   readonly columns: readonly string[];
   /** Of counts by window: when a row's window begins. */
   readonly windowColumn: string | undefined;
+  /** Of rows that go away by themselves: when that is. */
+  readonly expiryColumn: string | undefined;
 }
 
 /** The tables that a topology fills, by name, so that everybody locks them in the same order. */
 export const modelTablesOf = (topology: Topology): readonly ModelTable[] => {
-  const found = new Map<
-    string,
-    { keys: readonly string[]; columns: Set<string>; windowColumn: string | undefined }
-  >();
+  const found = new Map<string, Omit<ModelTable, 'table' | 'columns'> & { columns: Set<string> }>();
   for (const { counts, state } of nodesOfTopology(topology)) {
     const definition = counts?.table ?? state?.table;
     if (!definition) continue;
@@ -27,6 +26,7 @@ export const modelTablesOf = (topology: Topology): readonly ModelTable[] => {
       keys: window === undefined ? [keyColumn] : [window, keyColumn],
       columns: new Set<string>(),
       windowColumn: window,
+      expiryColumn: state?.table?.expiryColumn,
     };
     for (const column of columns) if (!byClock.includes(column)) known.columns.add(column);
     found.set(table, known);

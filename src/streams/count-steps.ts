@@ -27,10 +27,10 @@ export const windowedCounts = <V>(parent: TopologyNode, windows: FixedWindows): 
 
 export const noCounts: KWindowedCounts<never> = {
   count: () => {
-    throw new Error('Sessions have no fixed start to count by: use aggregate');
+    throw new Error('Sessions and sliding windows have no fixed start to count by: use aggregate');
   },
   sum: () => {
-    throw new Error('Sessions have no fixed start to sum by: use aggregate');
+    throw new Error('Sessions and sliding windows have no fixed start to sum by: use aggregate');
   },
 };
 

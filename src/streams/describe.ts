@@ -1,6 +1,7 @@
 import { durationText } from './duration-text.ts';
 import type { TopologyNode } from './graph.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
+import { emitText } from './windowing/emit.ts';
 import type { Windows } from './windows.ts';
 
 /** A topology as text: what follows a step is indented below it. */
@@ -81,7 +82,7 @@ const sentenceOf = (node: TopologyNode): string => {
     case 'process':
       return `process ${node.label}${expiry}`;
     case 'window':
-      return `aggregate ${node.label}${windows}, handed on when final`;
+      return `aggregate ${node.label}${windows}, ${emitText(node.emit ?? 'final')}`;
     case 'in-order':
       return `in order of versions (${node.label})`;
     case 'table':
@@ -95,10 +96,17 @@ const sentenceOf = (node: TopologyNode): string => {
   }
 };
 
-const windowsText = (windows: Windows): string =>
-  windows.kind === 'session'
-    ? `sessions with gaps of ${durationText(windows.gapMs)}, grace ${durationText(windows.graceMs)}`
-    : `windows of ${durationText(windows.sizeMs)} every ${durationText(windows.advanceMs)}, grace ${durationText(windows.graceMs)}`;
+const windowsText = (windows: Windows): string => {
+  const grace = `grace ${durationText(windows.graceMs)}`;
+  switch (windows.kind) {
+    case 'fixed':
+      return `windows of ${durationText(windows.sizeMs)} every ${durationText(windows.advanceMs)}, ${grace}`;
+    case 'session':
+      return `sessions with gaps of ${durationText(windows.gapMs)}, ${grace}`;
+    case 'sliding':
+      return `sliding windows of ${durationText(windows.differenceMs)}, ${grace}`;
+  }
+};
 
 /** What counting a record of some kind is called. */
 export interface CountedAction {

@@ -1,9 +1,10 @@
 import { BatchRun } from './batch-run.ts';
-import { compileNode, type Origin } from './graph.ts';
+import { idAt } from './derived-id.ts';
+import { compileNode, nextOf, type Origin, type StepContext } from './graph.ts';
 import { PipedRecords } from './piped-records.ts';
 import type { Place } from './record.ts';
 import type { CounterRow, CounterTable } from './tables.ts';
-import type { Topology } from './topology.ts';
+import { nodesOfTopology, type Topology } from './topology.ts';
 
 /** What one record does, where nothing has been before it. */
 export type RecordEffect =
@@ -51,6 +52,7 @@ export const effectsOf = (
     for (const { topic, node } of topology.sources) {
       if (topic === place.topic) compileNode(node)(record.key, record.value, at);
     }
+    handOnDue(topology, at);
   } catch (error) {
     return [{ does: 'fail', reason: (error as Error).message }];
   }
@@ -76,6 +78,34 @@ export const effectsOf = (
     })),
     ...[...run.calls].map(([{ name }, values]) => ({ does: 'call' as const, name, values: values.length })),
   ];
+};
+
+/** What is due at once, as early results of windows are. */
+const handOnDue = (topology: Topology, at: StepContext): void => {
+  const { timeMs: untilMs } = at.origin;
+  for (const node of nodesOfTopology(topology)) {
+    const { onDue, state } = node;
+    if (!onDue || !state) continue;
+    const next = nextOf(node);
+    const due = at.run.states.filter(
+      (change) => change.state.name === state.name && (change.dueAtMs ?? Number.POSITIVE_INFINITY) <= untilMs,
+    );
+    for (const { place, key, value } of due) {
+      const left = onDue.close({
+        key,
+        value,
+        untilMs,
+        clocks: { streamTimeMs: untilMs, wallClockMs: Number.NEGATIVE_INFINITY },
+        pass: () => {},
+        drop: (dropped) => at.run.write({ place, state: dropped, key, value: undefined }),
+        handOn: ({ name, timeMs, value: result, origin }) => {
+          at.origin = origin ?? { id: idAt(timeMs, `${state.name} ${key} ${name}`), timeMs };
+          next(key, result, at);
+        },
+      });
+      at.run.write({ place, state, key, value: undefined, ...left });
+    }
+  }
 };
 
 /** A row per key and column; windows of one key are told by their number. */

@@ -4,6 +4,7 @@ import type { PipedRecords } from './piped-records.ts';
 import type { DueTimes } from './ports.ts';
 import type { Place, RawRecord } from './record.ts';
 import type { CounterTable, StateDefinition } from './tables.ts';
+import type { Emit } from './windowing/emit.ts';
 import type { Windows } from './windows.ts';
 
 /** The event whose consequences are being worked out. */
@@ -70,6 +71,8 @@ export interface TopologyNode {
   readonly windows?: Windows;
   /** How long after its last change what it keeps of a key goes away. */
   readonly expireAfterMs?: number;
+  /** When a window is handed on. */
+  readonly emit?: Emit;
   /** A topic that the step writes to. */
   readonly destination?: string;
   /** Set on steps that derive events: their name, as it is part of the events' ids. */
@@ -90,13 +93,15 @@ export interface OutsideCall {
   perform(values: readonly unknown[]): Promise<void>;
 }
 
-/** Something that is final, with the time at which it became so and a name that nothing else of its key has. */
+/** What a due state hands on, with the time that it is of and a name that nothing else of its key has. */
 export interface FinalResult {
   readonly name: string;
   readonly timeMs: number;
   readonly value: unknown;
-  /** The event itself, where it is one that was held: it keeps its id, and no clock moves by it. */
+  /** The record that it is, where it is one that was held or waited: its id stays. */
   readonly origin?: Origin;
+  /** How far the stream was when it came to be, where that is known: what follows judges by it whether it is late. */
+  readonly streamTimeMs?: number;
   /** Where it has one of its own; otherwise it follows from the key, the name and the time. */
   readonly id?: string;
   /** Set where nothing is over with it, so that no record that comes now is late. */
@@ -170,6 +175,7 @@ export type NodeKind =
   | 'aggregate'
   | 'process'
   | 'window'
+  | 'suppress'
   | 'table'
   | 'join'
   | 'table-view'

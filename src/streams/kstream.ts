@@ -6,6 +6,7 @@ import type { StepOptions } from './step-name.ts';
 import type { CounterTable, RowTable } from './tables.ts';
 import type { ExpiryOptions } from './timers/expiring-state.ts';
 import type { Processor } from './timers/processor.ts';
+import type { AtMostEvery, Emit } from './windowing/emit.ts';
 import type { FixedWindows, Windows } from './windows.ts';
 
 /** Says which topic a stream comes from and what its records are. */
@@ -69,6 +70,11 @@ export interface KStream<V> {
    * what is missing has come; what comes again is dropped.
    */
   inOrder(name: string, options: { version: (value: V) => number; heldMax?: number }): KStream<V>;
+  /**
+   * Hands on the latest record of each key, so often at most: those in between are left out, the last one always comes, by the
+   * time of the stream, or by the wall clock when the stream is quiet. Records keep their ids and times.
+   */
+  suppress(name: string, every: AtMostEvery): KStream<V>;
   groupByKey(): KGroupedStream<V>;
   /** By another key, for counts: adding commutes, so they need not be where that key lives. */
   groupBy(key: (value: V) => string, options?: StepOptions): KCountableStream<V>;
@@ -176,23 +182,36 @@ export interface KGroupedStream<V> extends KCountableStream<V> {
   windowedBy(windows: Windows): KWindowedStream<V>;
 }
 
-/** A window when it is final. */
+/** A window when it is final, or what it is so far. */
 export interface Windowed<S> {
   readonly key: string;
   readonly startMs: number;
+  /** Part of sliding windows, and not of fixed ones; a session ends one gap after its last record. */
   readonly endMs: number;
   readonly value: S;
+  /** Whether nothing more comes of this window. */
+  readonly isFinal: boolean;
 }
 
-export interface KWindowedStream<V> extends KWindowedCounts<V> {
-  /**
-   * Emits each window once, when it is final: by the time of the stream, or by the wall clock when the stream is quiet.
-   * Sessions that a record brings together are merged.
-   */
+export interface KWindowedAggregation<V> {
+  /** Sessions that a record brings together are merged, and handed on under their new bounds from then on. */
   aggregate<S>(
     name: string,
     options: Aggregation<V, S> & { readonly merge?: (first: S, second: S) => S },
   ): KStream<Windowed<S>>;
+}
+
+/**
+ * Emits each window once, when it is final, unless told otherwise: by the time of the stream, or by the wall clock when the
+ * stream is quiet.
+ */
+export interface KWindowedStream<V> extends KWindowedCounts<V>, KWindowedAggregation<V> {
+  /**
+   * Besides the final result, hands on what a window is so far. An early result has an id of its own, which follows from the
+   * window and the record that made it so. One that cannot be handed on is tried again as the latest of its window, or left
+   * to the final result.
+   */
+  emit(when: Emit): KWindowedAggregation<V>;
 }
 
 /** The latest state of each key. */
@@ -220,4 +239,6 @@ export interface KTable<S, Change = S> {
   ): KTable<R, R | null>;
   /** The table's changes as they happen; null, where there is one, says that a row is gone. */
   toStream(): KStream<Change>;
+  /** The latest change of each row, so often at most. */
+  suppress(name: string, every: AtMostEvery): KStream<Change>;
 }

@@ -32,6 +32,8 @@ export interface RowTable {
    * once it is live: they are not compared before that.
    */
   readonly clockColumns?: readonly string[];
+  /** One of them, a timestamptz: from then on the row goes away, as soon as somebody looks at the clock. */
+  readonly expiryColumn?: string;
 }
 
 /** Where a stateful step keeps what it knows, one value per key. Its name is given, not generated: state survives a refactoring. */

@@ -21,24 +21,20 @@ import type {
   KGroupedStream,
   KStream,
   KTable,
+  KWindowedAggregation,
   KWindowedStream,
   StreamOf,
   TableOptions,
 } from './kstream.ts';
 import type { Pipe } from './piped-records.ts';
-import {
-  aggregateNode,
-  joinNode,
-  latestOf,
-  reducedOf,
-  reduceNode,
-  tableNode,
-  windowNode,
-} from './stateful-steps.ts';
+import { aggregateNode, joinNode, latestOf, reducedOf, reduceNode, tableNode } from './stateful-steps.ts';
 import { type StepOptions, stepName } from './step-name.ts';
 import type { ExpiryOptions } from './timers/expiring-state.ts';
 import { processNode } from './timers/process-step.ts';
 import type { Processor } from './timers/processor.ts';
+import type { Emit } from './windowing/emit.ts';
+import { suppressNode } from './windowing/suppress.ts';
+import { windowNode } from './windowing/window-step.ts';
 import type { Windows } from './windows.ts';
 
 export interface TopologySource {
@@ -214,6 +210,7 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
       then(pipeNode({ name, operators: operators as readonly RecordOperator[] })) as never,
     inOrder: (name, { version, ...limits }) =>
       then(inOrderNode(name, { version: version as (value: unknown) => number, ...limits })),
+    suppress: (name, every) => then(suppressNode(name, every)),
     groupByKey: () => groupedAfter<V>(parent, context),
     groupBy: (key: (value: V) => string, { through, ...options }: StepOptions & { through?: string } = {}) =>
       (through === undefined
@@ -406,6 +403,7 @@ const viewOf = <S, Change>(
     mapValues: <R>(change: (row: S) => R, { name = kept.state.name }: { readonly name?: string } = {}) =>
       view<R>(`rows made of ${name}`, mappedView(change)),
     toStream: () => streamAfter<Change>(changes, context),
+    suppress: (name, every) => streamAfter<Change>(follow(changes, suppressNode(name, every)), context),
   };
   keptBy.set(table, { ...kept, changes });
   return table;
@@ -428,7 +426,14 @@ const windowedAfter = <V>(
   parent: TopologyNode,
   context: BuildContext,
   windows: Windows,
-): KWindowedStream<V> => ({
-  ...(windows.kind === 'fixed' ? windowedCounts<V>(parent, windows) : noCounts),
-  aggregate: (name, options) => streamAfter(follow(parent, windowNode(name, windows, options)), context),
-});
+): KWindowedStream<V> => {
+  const emitting = (emit: Emit): KWindowedAggregation<V> => ({
+    aggregate: (name, options) =>
+      streamAfter(follow(parent, windowNode({ ...options, name, windows, emit })), context),
+  });
+  return {
+    ...(windows.kind === 'fixed' ? windowedCounts<V>(parent, windows) : noCounts),
+    ...emitting('final'),
+    emit: emitting,
+  };
+};

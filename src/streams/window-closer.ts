@@ -7,6 +7,7 @@ import {
   type FinalResult,
   type GivenUp,
   nextOf,
+  type Origin,
   type Step,
   type StepContext,
   type TopologyNode,
@@ -116,18 +117,19 @@ export const createWindowCloser = (
     const pass = (timeMs: number): void => {
       reachedMs = Math.max(reachedMs, timeMs);
     };
-    const handOn = ({ value: result, origin, ...final }: FinalResult): void => {
-      if (origin) {
+    const handOn = (result: FinalResult): void => {
+      const { timeMs, origin } = result;
+      if (origin && result.streamTimeMs === undefined) {
         at.origin = origin;
-        step.next(key, result, at);
+        step.next(key, result.value, at);
         return;
       }
-      const { timeMs, movesNoClock } = final;
-      if (!movesNoClock) pass(timeMs);
-      at.origin = { id: final.id ?? resultId(projection.name, step.state.name, key, final), timeMs };
+      // Only what is final ends something.
+      if (result.streamTimeMs === undefined && !result.movesNoClock) pass(timeMs);
+      at.origin = origin ?? originAt(result, () => resultId(projection.name, step.state.name, key, result));
       // What follows takes it for as late as it is, however far the records of its batch have come since.
-      const streamTimeMs = Math.max(attempt.before.streamTimeMs, timeMs);
-      atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result, at));
+      const streamTimeMs = result.streamTimeMs ?? Math.max(attempt.before.streamTimeMs, timeMs);
+      atTime(at, { placeTimeMs: timeMs, streamTimeMs }, () => step.next(key, result.value, at));
     };
     const drop = (state: StateDefinition): void =>
       at.run.write({ place: at.place, state, key, value: undefined });
@@ -218,6 +220,18 @@ const untilOf = ({ streamTimeMs, wallClockMs }: Clocks): number => Math.max(stre
 const isDue = (at: StepContext, { step, key }: Due, clocks: Clocks): boolean => {
   const left = at.run.findChange(step.state.name, key);
   return left !== undefined && dueSince(left, { ...clocks, untilMs: untilOf(clocks) }) !== undefined;
+};
+
+/** Most early results end in a filter or a row, where nobody asks for their ids: these are made when somebody does. */
+const originAt = (result: FinalResult, newId: () => string): Origin => {
+  let id = result.id;
+  return {
+    timeMs: result.timeMs,
+    get id() {
+      id ??= newId();
+      return id;
+    },
+  };
 };
 
 /** What another window of the same batch has put into it counts. */

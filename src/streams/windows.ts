@@ -15,7 +15,19 @@ export interface SessionWindows {
   readonly graceMs: number;
 }
 
-export type Windows = FixedWindows | SessionWindows;
+/**
+ * Windows that the records themselves define, as in Kafka Streams: one per different set of records that lie no further apart
+ * than the difference. Both ends of a window are part of it.
+ */
+export interface SlidingWindows {
+  readonly kind: 'sliding';
+  readonly differenceMs: number;
+  readonly graceMs: number;
+  /** Records of one key that are kept at most, because windows to come may need them: what is beyond that fails. */
+  readonly recordsMax: number;
+}
+
+export type Windows = FixedWindows | SessionWindows | SlidingWindows;
 
 export const positive = (name: string, value: number): number => {
   if (!Number.isSafeInteger(value) || value < 1)
@@ -52,6 +64,19 @@ export const session = (options: { readonly gapMs: number; readonly graceMs: num
   graceMs: notNegative('graceMs', options.graceMs),
 });
 
+const recordsMaxDefault = 1000;
+
+export const sliding = (options: {
+  readonly differenceMs: number;
+  readonly graceMs: number;
+  readonly recordsMax?: number;
+}): SlidingWindows => ({
+  kind: 'sliding',
+  differenceMs: positive('differenceMs', options.differenceMs),
+  graceMs: notNegative('graceMs', options.graceMs),
+  recordsMax: positive('recordsMax', options.recordsMax ?? recordsMaxDefault),
+});
+
 /** Starts of the windows that a time falls into, the earliest first. */
 export const windowStarts = ({ sizeMs, advanceMs }: FixedWindows, timeMs: number): readonly number[] => {
   const last = Math.floor(timeMs / advanceMs) * advanceMs;
@@ -60,19 +85,6 @@ export const windowStarts = ({ sizeMs, advanceMs }: FixedWindows, timeMs: number
   return starts.reverse();
 };
 
-/** A window with what has been made of its records so far. */
-export interface OpenWindow<S> {
-  readonly startMs: number;
-  readonly endMs: number;
-  readonly value: S;
-  /** Set when it could not be handed on: it is not tried again before that. */
-  readonly retryAtMs?: number;
-}
-
-/** When a window takes no more records. A session still takes what comes exactly one gap after its last record. */
+/** When a window takes no more records. Of others than fixed ones the end is a time that they still take. */
 export const closesAtMs = (windows: Windows, window: { readonly endMs: number }): number =>
-  window.endMs + windows.graceMs + (windows.kind === 'session' ? 1 : 0);
-
-/** When it is to be handed on. */
-export const readyAtMs = (windows: Windows, window: OpenWindow<unknown>): number =>
-  Math.max(closesAtMs(windows, window), window.retryAtMs ?? Number.NEGATIVE_INFINITY);
+  window.endMs + windows.graceMs + (windows.kind === 'fixed' ? 0 : 1);

@@ -178,6 +178,17 @@ describe('queries over HTTP', function () {
       },
       { timeoutMs: 60_000 },
     );
+    const rising = await eventually(
+      async () => {
+        const { body } = await elsewhere.get('/v1/trends/rising?limit=2');
+        expect(body.products).to.have.length(2);
+        return body.products as Record<string, unknown>[];
+      },
+      { timeoutMs: 60_000 },
+    );
+    expect(rising[0]).to.include({ productId: mostSeen, name: 'Mill', viewCount: 5, likeCount: 0 });
+    expect(rising[1]).to.include({ productId: mostLiked, viewCount: 0, likeCount: 1 });
+    expect(Date.parse(String(rising[0]?.to)) - Date.parse(String(rising[0]?.from))).to.equal(600_000);
     const first = await ann.get('/v1/products?limit=1');
     const second = await ann.get(`/v1/products?limit=1&cursor=${first.body.next}`);
     expect(second.body.products).to.have.length(1);

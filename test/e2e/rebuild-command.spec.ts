@@ -46,6 +46,7 @@ describe('millrace rebuild', function () {
       [
         'product-statistic',
         'product-trend',
+        'product-momentum',
         'order-view',
         'order-payment',
         'stock-level',

@@ -12,6 +12,8 @@ import {
   ListStockOutagesQuery,
   ProductPage,
   ProductView,
+  RisingAnswer,
+  RisingQuery,
   StatisticAnswer,
   StockOutagePage,
   TrendsAnswer,
@@ -70,6 +72,18 @@ const getTrends: Operation = {
   summary: 'What sells, is liked or is seen most now',
   access: 'shopper',
   reads: ['product-trend'],
+  answerHeaders: { ETag: 'Changes with the answer' },
+};
+
+const getRisingProducts: Operation = {
+  id: 'getRisingProducts',
+  tag: 'Products',
+  summary: 'What people look at and like right now',
+  description:
+    'Products by how often they were seen and liked in the ten minutes up to their latest event (`from`, `to`). A product ' +
+    'of which nothing is heard is listed for three minutes at most after the last event.',
+  access: 'shopper',
+  reads: ['product-momentum'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };
 
@@ -161,6 +175,17 @@ export const productQueryRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (se
     },
     async ({ query: { sort = 'sales', limit = limitDefault } }) =>
       withIsoTimes(await queries.topTrends({ at: new Date(), sort, limit: Number(limit) })),
+  );
+
+  server.get(
+    '/v1/trends/rising',
+    {
+      config: { operation: getRisingProducts },
+      schema: { querystring: RisingQuery, response: { 200: RisingAnswer } },
+    },
+    async ({ query: { limit = limitDefault } }) => ({
+      products: withIsoTimes(await queries.risingProducts({ at: new Date(), limit: Number(limit) })),
+    }),
   );
 };
 

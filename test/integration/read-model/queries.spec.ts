@@ -49,6 +49,14 @@ describe('queries of the read models', () => {
        values ('2026-01-01 11:05Z', 'p-1', 0, 3, 1), ('2026-01-01 11:05Z', 'p-2', 9, 5, 0),
               ('2026-01-01 11:05Z', 'gone', 1, 3, 0), ('2026-01-01 11:10Z', 'p-3', 0, 99, 99)`,
     );
+    await run(
+      'momentum',
+      `insert into product_momentum (product_id, window_start, window_end, closes_at, view_count, like_count)
+       select product_id, window_end - interval '10 minutes', window_end, window_end + interval '1 minute', views, likes
+       from (values ('p-1', timestamptz '2026-01-01 11:05Z', 3, 1), ('p-2', '2026-01-01 11:05Z', 4, 0),
+                    ('gone', '2026-01-01 11:04Z', 1, 6), ('p-3', '2026-01-01 11:03Z', 99, 99)
+            ) given (product_id, window_end, views, likes)`,
+    );
   });
 
   const allPages = async <Item, Value>(
@@ -184,4 +192,22 @@ describe('queries of the read models', () => {
     expect((await ask('likes', 1)).products.map(({ productId }) => productId)).to.deep.equal(['p-2']);
     expect((await ask('views')).products.map(({ productId }) => productId)).to.deep.equal(['p-1']);
   });
+
+  it('tell what is looked at and liked right now, and nothing whose time is over', async () => {
+    const ask = (time: string, limit = 10) =>
+      queries.risingProducts({ at: new Date(`2026-01-01T${time}Z`), limit });
+    expect(await ask('11:04:30')).to.deep.equal([
+      { productId: 'gone', name: null, viewCount: 1, likeCount: 6, ...tenMinutesUpTo('11:04') },
+      { productId: 'p-1', name: 'Product 1', viewCount: 3, likeCount: 1, ...tenMinutesUpTo('11:05') },
+      { productId: 'p-2', name: 'Product 2', viewCount: 4, likeCount: 0, ...tenMinutesUpTo('11:05') },
+    ]);
+    expect((await ask('11:05:00')).map(({ productId }) => productId)).to.deep.equal(['p-1', 'p-2']);
+    expect((await ask('11:05:00', 1)).map(({ productId }) => productId)).to.deep.equal(['p-1']);
+    expect(await ask('11:06:00')).to.deep.equal([]);
+  });
 });
+
+const tenMinutesUpTo = (time: string) => {
+  const to = new Date(`2026-01-01T${time}:00Z`);
+  return { from: new Date(to.getTime() - 600_000), to };
+};

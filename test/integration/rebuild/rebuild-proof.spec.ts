@@ -103,6 +103,22 @@ describe('the proof of a rebuild', function () {
     });
   });
 
+  it('does not take rows that go away by themselves for differences once their time has come, and others for what they are', async () => {
+    await db.execute({
+      name: 'spec-lone-rows',
+      text: `insert into product_momentum (product_id, window_start, window_end, closes_at, view_count, like_count)
+             select 'lone ' || minutes, now(), now(), now() + minutes * interval '1 minute', 1, 0
+             from unnest(array[-1, 30]) as minutes`,
+    });
+    const momentum = projectionOf(space, 'product-momentum');
+    const { comparison } = await openRebuildTools(space).rebuild(momentum, { ...fromJournal, dryRun: true });
+    expect(comparison?.shown.map(({ key }) => key)).to.deep.equal(['lone 30']);
+    await db.execute({
+      name: 'spec-no-rows',
+      text: `delete from product_momentum where product_id like 'lone %'`,
+    });
+  });
+
   it('swaps all the same where the differences are accepted, and can be undone', async () => {
     const tools = openRebuildTools(space);
     const report = await tools.rebuild(withBug(), { ...fromJournal, acceptDifferences: true });

@@ -16,6 +16,7 @@ import { useWorkspace, type Workspace } from '../../support/stack.ts';
 const rebuildable = [
   'product-statistic',
   'product-trend',
+  'product-momentum',
   'order-view',
   'order-payment',
   'stock-level',

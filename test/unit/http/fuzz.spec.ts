@@ -19,6 +19,7 @@ const operationIds = [
   'getProductStatistic',
   'listProducts',
   'getTrends',
+  'getRisingProducts',
   'likeProduct',
   'unlikeProduct',
   'placeOrder',

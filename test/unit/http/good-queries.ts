@@ -38,6 +38,16 @@ export const goodQueries: Queries = {
     window: { from: new Date('2026-01-01T10:00:00Z'), to: new Date('2026-01-01T11:00:00Z') },
     products: [{ productId: 'p-1', name: null, ...counts }],
   }),
+  risingProducts: async () => [
+    {
+      productId: 'p-1',
+      name: 'Mill',
+      viewCount: 7,
+      likeCount: 2,
+      from: new Date('2026-01-01T10:00:00Z'),
+      to: new Date('2026-01-01T10:10:00Z'),
+    },
+  ],
   getOrder: async (orderId) => orderOf(orderId),
   getOrderHistory: async () => ({
     userId: 'alice',

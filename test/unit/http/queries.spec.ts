@@ -13,6 +13,7 @@ const queryUrls = [
   '/v1/products/p-1/statistic',
   '/v1/products',
   '/v1/trends?window=1h',
+  '/v1/trends/rising?limit=5',
   '/v1/orders/o-1',
   '/v1/orders/o-1/events',
   '/v1/orders',

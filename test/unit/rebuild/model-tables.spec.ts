@@ -15,6 +15,7 @@ describe('the tables of a read model', () => {
     expect(found).to.deep.equal([
       ['product-statistic', 'product_statistic', 'product_id'],
       ['product-trend', 'product_trend', 'window_start', 'product_id'],
+      ['product-momentum', 'product_momentum', 'product_id'],
       ['order-view', 'order_view', 'order_id'],
       ['order-payment', 'order_payment', 'order_id'],
       ['stock-level', 'stock_level', 'product_id'],

@@ -101,7 +101,7 @@ describe('windows', () => {
       driver.restart();
       sendAt(driver, 120);
       await driver.run();
-      expect(emitted).to.deep.equal([{ key: 'a', startMs: 0, endMs: 100, value: 3 }]);
+      expect(emitted).to.deep.equal([{ key: 'a', startMs: 0, endMs: 100, value: 3, isFinal: true }]);
       sendAt(driver, 40);
       await driver.run();
       expect(driver.lateRecords).to.equal(1);
@@ -137,7 +137,7 @@ describe('windows', () => {
       driver.relayHolds(160);
       await driver.run();
       await driver.advanceWallClock(10_000);
-      expect(emitted).to.deep.equal([{ key: 'a', startMs: 0, endMs: 100, value: 2 }]);
+      expect(emitted).to.deep.equal([{ key: 'a', startMs: 0, endMs: 100, value: 2, isFinal: true }]);
       sendAt(driver, 160);
       driver.relayHolds(undefined);
       await driver.run();
@@ -169,7 +169,7 @@ describe('windows', () => {
       sendAt(driver, 100, 200, 130, 165);
       await driver.run();
       await driver.advanceWallClock(10_000);
-      expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 250, value: 4 }]);
+      expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 250, value: 4, isFinal: true }]);
     });
 
     it('are kept when what follows cannot take them', async () => {
@@ -191,7 +191,7 @@ describe('windows', () => {
       expect(emitted).to.deep.equal([]);
       isBroken = false;
       await driver.advanceWallClock(100_000);
-      expect(emitted).to.deep.equal([{ key: 'a', startMs: 0, endMs: 100, value: 1 }]);
+      expect(emitted).to.deep.equal([{ key: 'a', startMs: 0, endMs: 100, value: 1, isFinal: true }]);
     });
   });
 });
@@ -289,7 +289,7 @@ describe('a session', () => {
     sendAt(driver, 100, 150, 200);
     await driver.run();
     await driver.advanceWallClock(1000);
-    expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 250, value: 3 }]);
+    expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 250, value: 3, isFinal: true }]);
   });
 
   it('is over one moment later', async () => {
@@ -297,7 +297,7 @@ describe('a session', () => {
     const driver = finals(session({ gapMs: 50, graceMs: 0 }), emitted);
     sendAt(driver, 100, 151);
     await driver.run();
-    expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 150, value: 1 }]);
+    expect(emitted).to.deep.equal([{ key: 'a', startMs: 100, endMs: 150, value: 1, isFinal: true }]);
   });
 });
 
