@@ -187,7 +187,14 @@ const outOfTimeStatement = {
     order by projection`,
 };
 
-const readModels = ['product_statistic', 'product_trend', 'order_view', 'order_payment', 'stock_level'];
+const readModels = [
+  'product_statistic',
+  'product_trend',
+  'order_view',
+  'order_payment',
+  'order_receipt',
+  'stock_level',
+];
 
 const readModelStatement = {
   name: 'status-read-models',

@@ -3,6 +3,7 @@ import { type EventName, eventCatalogue } from '../event-catalogue/event-catalog
 import type { TopicName } from '../event-catalogue/topic-name.ts';
 import type { EnvelopeStream } from '../projections/of-event.ts';
 import { orderPayment } from '../projections/order-payment.ts';
+import { orderReceipt } from '../projections/order-receipt.ts';
 import { orderView } from '../projections/order-view.ts';
 import { type ForgetsProducts, productCache } from '../projections/product-cache.ts';
 import { productStatistic } from '../projections/product-statistic.ts';
@@ -30,6 +31,7 @@ export const projections = (
     productTrend({ likeEvents, orderEvents, viewEvents }),
     orderView({ orderEvents }),
     orderPayment({ orderEvents }),
+    orderReceipt({ orderEvents, stockEvents }),
     stockLevel({ stockEvents }),
     productCache({ stockEvents }, cache),
   ];

@@ -1,6 +1,7 @@
 import type { SqlRunner } from '../postgres/database.ts';
 import { getOrder } from './get-order.ts';
 import { getOrderHistory, type OrderHistory } from './get-order-history.ts';
+import { getOrderReceipt, type OrderReceipt } from './get-order-receipt.ts';
 import { getProduct, type Product } from './get-product.ts';
 import { getProductStatistic, type ProductStatistic } from './get-product-statistic.ts';
 import { type AbandonedListing, type AbandonedOrder, listAbandonedOrders } from './list-abandoned-orders.ts';
@@ -16,6 +17,7 @@ export type ModelName =
   | 'product-trend'
   | 'order-view'
   | 'order-payment'
+  | 'order-receipt'
   | 'stock-level';
 
 /** Everything that can be asked of the read side. */
@@ -27,6 +29,7 @@ export interface Queries {
   topTrends(question: TrendQuestion): Promise<Trends>;
   getOrder(orderId: string): Promise<Order | null>;
   getOrderHistory(orderId: string): Promise<OrderHistory | null>;
+  getOrderReceipt(orderId: string): Promise<OrderReceipt | null>;
   listOrders(listing: OrderListing): Promise<Page<Order, Date>>;
   listAbandonedOrders(listing: AbandonedListing): Promise<Page<AbandonedOrder, Date>>;
 }
@@ -38,6 +41,7 @@ export const createQueries = (db: SqlRunner): Queries => ({
   topTrends: (question) => topTrends(db, question),
   getOrder: (orderId) => getOrder(db, orderId),
   getOrderHistory: (orderId) => getOrderHistory(db, orderId),
+  getOrderReceipt: (orderId) => getOrderReceipt(db, orderId),
   listOrders: (listing) => listOrders(db, listing),
   listAbandonedOrders: (listing) => listAbandonedOrders(db, listing),
 });

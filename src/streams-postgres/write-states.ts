@@ -1,25 +1,35 @@
 import type { SqlRunner } from '../postgres/database.ts';
 import { type ProjectionId, RefusedData, type StateChange } from '../streams/ports.ts';
-import type { RowTable } from '../streams/tables.ts';
+import type { RowTable, StateDefinition } from '../streams/tables.ts';
 import { toExactJson } from './exact-json.ts';
 import type { RowStatementsOf } from './row-table.ts';
 
 const writeStatement = {
   name: 'write-states',
   text: `
-    insert into projection_state (projection, version, state, key, topic, partition, value, due_at)
-    select $1, $2, state, key, topic, partition, coalesce(value, 'null'), to_timestamp("dueAtMs" / 1000)
+    insert into projection_state (projection, version, state, key, topic, partition, value, due_at, changed_in)
+    select $1, $2, state, key, topic, partition, coalesce(value, 'null'), to_timestamp("dueAtMs" / 1000),
+           case when "isCopied" then pg_current_xact_id() end
     from jsonb_to_recordset($3::jsonb)
-      as given(state text, key text, topic text, partition integer, value jsonb, "dueAtMs" float8)
+      as given(state text, key text, topic text, partition integer, value jsonb, "dueAtMs" float8, "isCopied" boolean)
     on conflict (projection, version, state, key) do update
       set topic = excluded.topic, partition = excluded.partition, value = excluded.value, due_at = excluded.due_at,
-          changed_at = excluded.changed_at`,
+          changed_at = excluded.changed_at, changed_in = excluded.changed_in`,
 };
 
 const removeStatement = {
   name: 'remove-states',
   text: `
     delete from projection_state s using unnest($3::text[], $4::text[]) as given(state, key)
+    where s.projection = $1 and s.version = $2 and s.state = given.state and s.key = given.key`,
+};
+
+/** What processes have copies of stays without a value for a while, so that they are told. */
+const emptyStatement = {
+  name: 'empty-states',
+  text: `
+    update projection_state s set value = null, due_at = null, changed_at = now(), changed_in = pg_current_xact_id()
+    from unnest($3::text[], $4::text[]) as given(state, key)
     where s.projection = $1 and s.version = $2 and s.state = given.state and s.key = given.key`,
 };
 
@@ -49,18 +59,21 @@ const writeShared = async (
       partition: place.partition,
       value,
       dueAtMs,
+      isCopied: isCopied(state),
     }));
     await tx.execute(writeStatement, [name, version, jsonOf(rows)]);
   }
-  if (gone.length > 0) {
-    await tx.execute(removeStatement, [
-      name,
-      version,
-      gone.map(({ state }) => state.name),
-      gone.map(({ key }) => key),
-    ]);
+  for (const [statement, own] of [
+    [removeStatement, gone.filter(({ state }) => !isCopied(state))],
+    [emptyStatement, gone.filter(({ state }) => isCopied(state))],
+  ] as const) {
+    if (own.length === 0) continue;
+    const [states, keys] = [own.map(({ state }) => state.name), own.map(({ key }) => key)];
+    await tx.execute(statement, [name, version, states, keys]);
   }
 };
+
+const isCopied = ({ rowsMax }: StateDefinition): boolean => rowsMax !== undefined;
 
 const writeRows = async (
   tx: SqlRunner,

@@ -65,6 +65,8 @@ export interface TopologyNode {
   readonly keyedBy?: string;
   /** Set on steps where two sides meet by key: the steps whose states it looks into, besides what comes in. */
   readonly meets?: readonly TopologyNode[];
+  /** A global table that the step looks into, for pictures. */
+  readonly looksInto?: TopologyNode;
   /** Called with what follows; the result is called once per record. */
   compile(next: Step): Step;
   /** For steps that have something to do when a state of theirs is due. */
@@ -118,6 +120,7 @@ export type NodeKind =
   | 'aggregate'
   | 'window'
   | 'table'
+  | 'global-table'
   | 'join'
   | 'table-view'
   | 'join-side'

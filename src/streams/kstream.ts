@@ -79,6 +79,15 @@ export interface KStream<V> {
   selectKey(key: (value: V) => string, options: { through: string; keyedBy?: string }): KStream<V>;
   /** The latest value of each key; null takes the key's row away. */
   toTable(name: string): KTable<NonNullable<V>, V>;
+  /**
+   * With the row of a global table that has the key that is asked for, whatever partition that is in; records without one are
+   * left out. It is the row of some recent moment: not that of the record's time, and perhaps another one in a rebuild.
+   */
+  join<T, R>(
+    table: GlobalKTable<T>,
+    keyOf: (value: V) => string | null,
+    combine: (value: V, row: T) => R,
+  ): KStream<R>;
   /** With the table's row of the same key; records without one are left out. */
   join<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T) => R): KStream<R>;
   /**
@@ -86,6 +95,11 @@ export interface KStream<V> {
    * the two did. Its id follows from both, however they come.
    */
   join<O, R>(other: KStream<O>, combine: (value: V, other: O) => R, options: StreamJoinOptions): KStream<R>;
+  leftJoin<T, R>(
+    table: GlobalKTable<T>,
+    keyOf: (value: V) => string | null,
+    combine: (value: V, row: T | undefined) => R,
+  ): KStream<R>;
   leftJoin<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T | undefined) => R): KStream<R>;
   /** As `join`; a record that meets nobody comes alone, once, when its window and the grace are over, with that time. */
   leftJoin<O, R>(
@@ -177,6 +191,14 @@ export interface KWindowedStream<V> extends KWindowedCounts<V> {
     name: string,
     options: Aggregation<V, S> & { readonly merge?: (first: S, second: S) => S },
   ): KStream<Windowed<S>>;
+}
+
+/** A small table that every process has whole. Streams look rows of any key up in it. */
+export interface GlobalKTable<R> {
+  readonly name: string;
+  readonly isGlobal: true;
+  /** Never set: it only carries the type. */
+  readonly row?: R;
 }
 
 /** The latest state of each key. */

@@ -34,4 +34,9 @@ export interface StateDefinition {
   readonly name: string;
   /** Without it the values are kept as JSON in a table that all projections share. */
   readonly table?: RowTable;
+  /** Set where every process has a copy, with how many values that may be: stores can tell what has changed. */
+  readonly rowsMax?: number;
 }
+
+/** A state that every process has a copy of. */
+export type GlobalState = Omit<StateDefinition, 'table'> & { readonly rowsMax: number };

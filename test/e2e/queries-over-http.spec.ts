@@ -99,6 +99,22 @@ describe('queries over HTTP', function () {
     expect(problemOf(await operator.get('/v1/orders/abandoned?cursor=x'))).to.equal('cursor-invalid');
   });
 
+  it('tell a buyer what was paid for, by name, and nobody else', async () => {
+    const productId = await newProduct(3);
+    const orderId = await placeOrder(productId, 2);
+    expect(problemOf(await ann.get(`/v1/orders/${orderId}/receipt`))).to.equal('receipt-unknown');
+    await payOrder(orderId, 2 * 250);
+    await eventually(
+      async () => {
+        const { body } = await ann.get(`/v1/orders/${orderId}/receipt`);
+        expect(body).to.include({ orderId, userId: 'ann', totalMinor: 500 });
+        expect(body.lines).to.deep.equal([{ productId, name: 'Mill', quantity: 2, unitPriceMinor: 250 }]);
+      },
+      { timeoutMs: 60_000 },
+    );
+    expect(problemOf(await bob.get(`/v1/orders/${orderId}/receipt`))).to.equal('not-yours');
+  });
+
   it('tell of a product what its last event says, through the cache, in every process', async () => {
     const productId = await newProduct(3);
     const path = `/v1/products/${productId}`;

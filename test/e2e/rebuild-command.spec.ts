@@ -43,10 +43,14 @@ describe('millrace rebuild', function () {
     expect(code, stderr).to.equal(0);
     const reports = JSON.parse(stdout) as Record<string, unknown>[];
     expect(reports.map(({ projection, outcome }) => [projection, outcome])).to.deep.equal(
-      ['product-statistic', 'product-trend', 'order-view', 'order-payment', 'stock-level'].map((name) => [
-        name,
-        'swapped',
-      ]),
+      [
+        'product-statistic',
+        'product-trend',
+        'order-view',
+        'order-payment',
+        'order-receipt',
+        'stock-level',
+      ].map((name) => [name, 'swapped']),
     );
     expect(stderr).to.match(/^product-statistic: .*replaying/m);
     await load.send(10);

@@ -13,7 +13,14 @@ import { expectExactModels, openShopLoad, type ShopLoad, shopModels } from '../.
 import { silentLog } from '../../support/silent-log.ts';
 import { useWorkspace, type Workspace } from '../../support/stack.ts';
 
-const rebuildable = ['product-statistic', 'product-trend', 'order-view', 'order-payment', 'stock-level'];
+const rebuildable = [
+  'product-statistic',
+  'product-trend',
+  'order-view',
+  'order-payment',
+  'order-receipt',
+  'stock-level',
+];
 
 describe('a rebuild from the journal', function () {
   this.timeout(300_000);

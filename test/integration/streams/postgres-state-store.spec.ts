@@ -19,6 +19,7 @@ import {
   offsetsOf,
   unique,
 } from '../../support/state-store-contract/batches.ts';
+import { copied, copyOf } from '../../support/state-store-contract/copies.ts';
 import { contractTables, describeStateStore, type OpenStore } from '../../support/state-store-contract.ts';
 
 type AppendDerived = PostgresStateStoreOptions['appendDerived'];
@@ -91,6 +92,32 @@ describe('PostgreSQL state store', () => {
   };
 
   describeStateStore('PostgreSQL', open, { keepsTables: true });
+
+  it('tells copies of a change that was begun before others and committed after them', async () => {
+    const projection = newProjection();
+    const [written, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const slow = createPostgresStateStore({
+      database: db,
+      appendDerived: async () => {
+        written.resolve();
+        await released.promise;
+      },
+    });
+    const quick = createPostgresStateStore({ database: db, appendDerived: async () => {} });
+    const copy = copyOf(quick, projection);
+    const underWay = slow.commit(
+      batch(projection, {
+        states: [copied('slow', { latest: 1 })],
+        derived: [{ id: uuidv7(), destination: 'd', key: 'k', value: 1, timeMs: 0, causationId: uuidv7() }],
+      }),
+    );
+    await written.promise;
+    await quick.commit(batch(projection, { states: [copied('quick', { latest: 2 }, 1)] }));
+    expect(await copy.follow()).to.deep.equal({ quick: { latest: 2 } });
+    released.resolve();
+    await underWay;
+    expect(await copy.follow()).to.deep.equal({ quick: { latest: 2 }, slow: { latest: 1 } });
+  });
 
   describe('refuses', () => {
     const { counters, rows } = contractTables;

@@ -26,6 +26,7 @@ const operationIds = [
   'createPayment',
   'getOrder',
   'getOrderEvents',
+  'getOrderReceipt',
   'listOrders',
   'listAbandonedOrders',
   'followEvents',

@@ -19,10 +19,11 @@ import { asRecord, type Fact, fact, facts, jsonDecoder, specTopology } from '../
 
 const others = { topic: 'others' } as typeof facts;
 const rows = { topic: 'rows' } as typeof facts;
+const names = { topic: 'names' } as typeof facts;
 const counts = {
   table: 'counts',
   keyColumn: 'id',
-  columns: ['seen', 'sold', 'joined'],
+  columns: ['seen', 'sold', 'joined', 'lookedUp'],
 } as const satisfies CounterTable;
 /** What windows add up to; some of its rows are refused for a while. */
 const totals = {
@@ -72,6 +73,16 @@ const built = specTopology((t) => {
     .count(counts, 'joined', { action: 'JOINED' });
   stream.join(table, (value, row) => `${value.id} ${row.id}`).to({ name: 'joins' }, (pair) => pair);
 
+  const global = t.globalTable(names, 'names', { rowOf: (row) => (row.kind === 'deleted' ? null : row) });
+  stream
+    .leftJoin(
+      global,
+      ({ amount }) => `k${amount % 4}`,
+      (value) => value,
+    )
+    .groupByKey()
+    .count(counts, 'lookedUp', { action: 'LOOKED_UP' });
+
   joinStreams(stream, t.stream(others), totals);
   const all = stream.merge(t.stream(others)).groupByKey();
   const tumbled = all.windowedBy(tumbling({ sizeMs: 100, graceMs: 20 })).aggregate('tumbled', idsOf);
@@ -115,10 +126,15 @@ const expected = (sent: readonly Sent[]) => {
     if (!told.has(kind)) sold.set(of, (sold.get(of) ?? 0) + parts * amount);
     told.add(kind);
   }
-  const intoWindows = applied.filter(({ topic }) => topic !== 'rows').length;
+  const latestNames = new Map<string, number>();
+  for (const { value } of applied.filter(({ topic }) => topic === 'names'))
+    latestNames.set(value.of, value.kind === 'deleted' ? 0 : value.amount);
+  const intoWindows = applied.filter(({ topic }) => topic === 'facts' || topic === 'others').length;
   return {
     seen: asObject(seen),
     joined: asObject(seen),
+    lookedUp: asObject(seen),
+    names: asObject(latestNames),
     sold: asObject(sold),
     last: asObject(last),
     changes: ofFacts.length,
@@ -137,6 +153,8 @@ const expected = (sent: readonly Sent[]) => {
 
 const asObject = (map: ReadonlyMap<string, number>): Record<string, number> =>
   Object.fromEntries([...map].filter(([, value]) => value !== 0).sort());
+
+const nameIn = (state: unknown): number => (state as { readonly latest: Fact }).latest.amount;
 
 const twiceIn = (values: readonly string[]): number => values.length - new Set(values).size;
 
@@ -162,6 +180,8 @@ const found = (store: MemoryStateStore, sent: readonly Sent[], letters: Readonly
   return {
     seen: column('counts', 'seen'),
     joined: column('counts', 'joined'),
+    lookedUp: column('counts', 'lookedUp'),
+    names: asObject(new Map([...store.statesOf('names')].map(([key, state]) => [key, nameIn(state)]))),
     sold: column('counts', 'sold'),
     last: asObject(new Map(last)),
     changes: of('changes').length,
@@ -252,6 +272,7 @@ const crashing = (
     loadHandled: (...given) =>
       perhaps(async () => (faults.withoutDedup ? given[1].map(() => []) : store.loadHandled(...given))),
     loadStates: (...given) => perhaps(() => store.loadStates(...given)),
+    loadChanged: (...given) => perhaps(() => store.loadChanged(...given)),
     findDue: (...given) => perhaps(() => store.findDue(...given)),
     commit: (batch) =>
       perhaps(async () => {
@@ -301,14 +322,14 @@ const live = async (seed: number, faults: Faults) => {
   const readers: Reader[] = [newReader()];
 
   const send = (): void => {
-    const topic = ['facts', 'facts', 'others', 'rows'][upTo(4)] ?? 'facts';
+    const topic = ['facts', 'facts', 'others', 'rows', 'names'][upTo(5)] ?? 'facts';
     const chance = random();
     const of = chance < 0.05 && topic === 'facts' ? 'refused' : `k${upTo(4)}`;
     const kind = chance > 0.95 && topic === 'facts' ? 'failing' : `${of}-${upTo(5)}`;
     const value = fact({
       id: uuidv7(),
       of,
-      kind: topic === 'rows' && chance < 0.3 ? 'deleted' : kind,
+      kind: (topic === 'rows' || topic === 'names') && chance < 0.3 ? 'deleted' : kind,
       amount: 1 + upTo(9),
       time: driver.nowMs - upTo(150),
     });
