@@ -125,6 +125,7 @@ export type NodeKind =
   | 'table-view'
   | 'join-side'
   | 'stream-join'
+  | 'foreign-key'
   | 'to'
   | 'call';
 

@@ -1,5 +1,6 @@
 import type { OperatorFunction } from 'rxjs';
 import type { StreamRecord } from './graph.ts';
+import type { ForeignKeyJoinOptions } from './joins/foreign-key-join.ts';
 import type { StreamJoinOptions } from './joins/stream-join.ts';
 import type { Fact } from './ports.ts';
 import type { StepOptions } from './step-name.ts';
@@ -214,10 +215,27 @@ export interface KTable<S, Change = S> {
     combine: (row: S, other: O) => R,
     options: { readonly name: string },
   ): KTable<R, R | null>;
+  /**
+   * With the row of the other table that each row refers to, wherever that lies; null refers to none. A change on either side
+   * changes the joined rows; what has to cross partitions goes `through` the outbox and a topic, so that a joined row is up to
+   * date a moment later, and never older than it was.
+   */
+  join<O, R>(
+    other: KTable<O, unknown>,
+    foreignKey: (row: S) => string | null,
+    combine: (row: S, other: O) => R,
+    options: ForeignKeyJoinOptions,
+  ): KTable<R, R | null>;
   leftJoin<O, R>(
     other: KTable<O, unknown>,
     combine: (row: S, other: O | undefined) => R,
     options: { readonly name: string },
+  ): KTable<R, R | null>;
+  leftJoin<O, R>(
+    other: KTable<O, unknown>,
+    foreignKey: (row: S) => string | null,
+    combine: (row: S, other: O | undefined) => R,
+    options: ForeignKeyJoinOptions,
   ): KTable<R, R | null>;
   outerJoin<O, R>(
     other: KTable<O, unknown>,

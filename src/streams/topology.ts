@@ -1,16 +1,9 @@
 import { countsAfter, noCounts, windowedCounts } from './count-steps.ts';
-import { type DerivingStep, derive } from './derive.ts';
 import { isSameTime, type SourceTime, type StreamOptions, sourceTime } from './event-time.ts';
 import type { FailurePolicy } from './failure-policy.ts';
-import {
-  follow,
-  nodesOf,
-  type Origin,
-  type OutsideCall,
-  type RecordOperator,
-  type TopologyNode,
-} from './graph.ts';
+import { follow, nodesOf, type OutsideCall, type RecordOperator, type TopologyNode } from './graph.ts';
 import { requireSameKeys } from './joins/co-partitioning.ts';
+import { type ForeignKeyJoinOptions, foreignKeyJoin } from './joins/foreign-key-join.ts';
 import {
   GlobalTable,
   type GlobalTableOptions,
@@ -33,7 +26,6 @@ import type {
   KWindowedStream,
   StreamOf,
 } from './kstream.ts';
-import type { Pipe } from './piped-records.ts';
 import { type OpenSource, type Repartition, rekeyed } from './repartition.ts';
 import {
   aggregateNode,
@@ -45,6 +37,7 @@ import {
   tableNode,
   windowNode,
 } from './stateful-steps.ts';
+import { callNode, pipeNode, toNode } from './stateless-steps.ts';
 import { type StepOptions, stepName } from './step-name.ts';
 import type { GlobalState, RowTable } from './tables.ts';
 import { requireUniqueNames } from './unique-names.ts';
@@ -294,37 +287,6 @@ const branchAfter = <V, Name extends string>(
   return Object.fromEntries(streams) as Record<Name, KStream<V>>;
 };
 
-const pipeNode = (pipe: Pipe): Omit<TopologyNode, 'children'> => ({
-  kind: 'pipe',
-  label: pipe.name,
-  compile: (next) => (key, value, at) =>
-    at.piped.add(pipe, next, { key, value, ...originAlone(at.origin) }, at),
-});
-
-const originAlone = ({ id, timeMs, isEarly, recordedMs }: Origin): Origin => ({
-  id,
-  timeMs,
-  ...(isEarly && { isEarly }),
-  ...(recordedMs !== undefined && { recordedMs }),
-});
-
-const toNode = (step: DerivingStep, make: (value: unknown) => unknown): Omit<TopologyNode, 'children'> => ({
-  kind: 'to',
-  label: `to ${step.destination}`,
-  destination: step.destination,
-  derives: step.name,
-  compile: () => (key, value, at) => {
-    if (key === null) throw new Error(`A record without a key cannot go to ${step.destination}`);
-    derive(step, { key, value: make(value) }, at);
-  },
-});
-
-const callNode = (outside: OutsideCall): Omit<TopologyNode, 'children'> => ({
-  kind: 'call',
-  label: outside.name,
-  compile: () => (_key, value, at) => at.run.call(outside, value),
-});
-
 const regrouped = <V>(
   parent: TopologyNode,
   key: (value: V) => string,
@@ -368,10 +330,34 @@ const viewOf = <S, Change>(
     const seen = { ...kept, shownOf: (state: unknown) => shown(kept.shownOf(state)) };
     return viewOf<R, R | null>(seen, follow(changes, viewNode(label, shown)), context);
   };
+  const otherTable = (other: object, join: string) => {
+    const right = keptBy.get(other);
+    if (!right) throw new Error(`The other side of ${join} is not a table of a topology`);
+    return right;
+  };
+  const joinedByForeignKey = (
+    other: object,
+    keepsUnmatched: boolean,
+    { foreignKey, combine, ...options }: ForeignKeyJoinOptions & { foreignKey: never; combine: never },
+  ) => {
+    const right = otherTable(other, options.name);
+    const join = { ...options, keepsUnmatched, left: kept, right, foreignKey, combine };
+    return tableAfter(
+      foreignKeyJoin(context, join, { left: changes, right: right.changes }),
+      context,
+      latestOf,
+    );
+  };
   const joinedBy =
-    (kind: JoinKind) => (other: object, combine: never, options: { readonly name: string }) => {
-      const right = keptBy.get(other);
-      if (!right) throw new Error(`The other side of ${options.name} is not a table of a topology`);
+    (kind: JoinKind) =>
+    (other: object, combine: never, options: { readonly name: string }, more?: ForeignKeyJoinOptions) => {
+      if (more)
+        return joinedByForeignKey(other, kind === 'left', {
+          ...more,
+          foreignKey: combine,
+          combine: options as never,
+        }) as never;
+      const right = otherTable(other, options.name);
       const node = follow(changes, tableJoinNode({ ...options, kind, left: kept, right, combine }));
       right.changes.children.push(node);
       return tableAfter(node, context, latestOf) as never;

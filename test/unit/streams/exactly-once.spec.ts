@@ -5,7 +5,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { derivedId } from '../../../src/streams/derived-id.ts';
 import type { StreamRecord } from '../../../src/streams/graph.ts';
 import type { Windowed } from '../../../src/streams/kstream.ts';
-import type { BatchCommit, StateStore } from '../../../src/streams/ports.ts';
+import type { BatchCommit } from '../../../src/streams/ports.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import {
@@ -14,6 +14,7 @@ import {
   TopologyTestDriver,
 } from '../../../src/streams/testing/topology-test-driver.ts';
 import { session, tumbling } from '../../../src/streams/windows.ts';
+import { crashing, isCrash, type StoreFaults } from '../../support/crashing-store.ts';
 import { expectedPairs, foundPairs, joinStreams } from '../../support/joined-streams.ts';
 import { asRecord, type Fact, fact, facts, jsonDecoder, specTopology } from '../../support/json-stream.ts';
 
@@ -213,75 +214,18 @@ const withoutLate = ({ late, ...result }: ReturnType<typeof found>, sent: Return
   return missing === late ? { ...result, ...explained } : result;
 };
 
-class Crash extends Error {}
-
-const isCrash = (error: unknown): boolean =>
-  error instanceof Crash || (error instanceof Error && error.cause instanceof Crash);
-
 /** A guard that is switched off. */
-interface Faults {
-  readonly withoutDedup?: boolean;
-  readonly withoutFence?: boolean;
-  readonly withoutTaskFence?: boolean;
+interface Faults extends StoreFaults {
   readonly withFormerIds?: boolean;
   /** The topics of a key are in partitions of different numbers, so that each has a time of its own. */
   readonly withTimePerTopic?: boolean;
   readonly withoutZombies?: boolean;
 }
 
-/** As a store would do it that does not look where things stand. */
-const unfenced = async (
-  store: MemoryStateStore,
-  batch: BatchCommit,
-  faults: Faults,
-): Promise<BatchCommit> => {
-  const stored = await store.loadPlaces(batch.projection, batch.moves);
-  const taskOf = (partition: number) =>
-    stored[batch.moves.findIndex((move) => move.partition === partition)]?.task;
-  return {
-    ...batch,
-    tasks: batch.tasks.map((task) => ({ ...task, expectedCommits: taskOf(task.partition)?.commits })),
-    moves: faults.withoutFence
-      ? batch.moves.map((move, index) => ({ ...move, expectedOffset: stored[index]?.checkpoint?.nextOffset }))
-      : batch.moves,
-  };
-};
-
 const withFormerIds = ({ derived, ...batch }: BatchCommit): BatchCommit => ({
   ...batch,
   derived: derived.map((event) => ({ ...event, id: derivedId(event.causationId, event.destination, 0) })),
 });
-
-/** Fails between any two calls, before or after what was called, and kills the process half of the time. */
-const crashing = (
-  store: MemoryStateStore,
-  { random, faults, kill }: { random: () => number; faults: Faults; kill: () => void },
-): StateStore => {
-  const crash = (when: string): never => {
-    if (random() < 0.5) kill();
-    throw new Crash(when);
-  };
-  const perhaps = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (random() < 0.04) crash('before');
-    const result = await work();
-    if (random() < 0.04) crash('after');
-    return result;
-  };
-  return {
-    loadPlaces: (...given) => perhaps(() => store.loadPlaces(...given)),
-    loadHandled: (...given) =>
-      perhaps(async () => (faults.withoutDedup ? given[1].map(() => []) : store.loadHandled(...given))),
-    loadStates: (...given) => perhaps(() => store.loadStates(...given)),
-    loadChanged: (...given) => perhaps(() => store.loadChanged(...given)),
-    findDue: (...given) => perhaps(() => store.findDue(...given)),
-    commit: (batch) =>
-      perhaps(async () => {
-        const ids = faults.withFormerIds ? withFormerIds(batch) : batch;
-        const isUnfenced = faults.withoutFence || faults.withoutTaskFence;
-        return store.commit(isUnfenced ? await unfenced(store, ids, faults) : ids);
-      }),
-  };
-};
 
 const partitions = 4;
 const settings = { handledIdsMax: 10, statesMax: 2 };
@@ -315,7 +259,10 @@ const live = async (seed: number, faults: Faults) => {
     settings,
   });
   const newReader = (): Reader => {
-    const reader: Reader = driver.newReader(crashing(store, { random, faults, kill: () => reader.kill() }));
+    const changed = faults.withFormerIds ? withFormerIds : undefined;
+    const reader: Reader = driver.newReader(
+      crashing(store, { random, faults, kill: () => reader.kill(), ...(changed && { changed }) }),
+    );
     return reader;
   };
   const sent: Sent[] = [];
