@@ -15,8 +15,9 @@ create table order_receipt (
   payment_id  text not null,
   total_minor bigint not null,
   currency    text not null,
+  line_count  integer not null,
   lines       jsonb not null,
   paid_at     timestamptz not null,
   updated_at  timestamptz not null default clock_timestamp()
 ) with (fillfactor = 90);
-comment on table order_receipt is 'What was paid for, with the names of the products; null where a name was not known yet.';
+comment on table order_receipt is 'What was paid for, with the names of the products; null where nobody had heard of the product.';

@@ -7,12 +7,12 @@ import { type EnvelopeOf, type EnvelopeStream, ofEvent } from './of-event.ts';
 const receiptTable = {
   table: 'order_receipt',
   keyColumn: 'order_id',
-  columns: ['user_id', 'payment_id', 'total_minor', 'currency', 'lines', 'paid_at'],
+  columns: ['user_id', 'payment_id', 'total_minor', 'currency', 'line_count', 'lines', 'paid_at'],
 } as const satisfies RowTable;
 
 interface ReceiptLine {
   readonly product_id: string;
-  /** Null where the order was handled before the product was known. */
+  /** Null where nobody had heard of the product when the wait for it was over. */
   readonly name: string | null;
   readonly quantity: number;
   readonly unit_price_minor: number;
@@ -24,6 +24,8 @@ export interface ReceiptRow {
   readonly payment_id: string;
   readonly total_minor: number;
   readonly currency: string;
+  /** A receipt with fewer lines is one that waits for the name of a product. */
+  readonly line_count: number;
   readonly lines: readonly ReceiptLine[];
   readonly paid_at: string;
 }
@@ -40,6 +42,7 @@ const paidLines = named('paidLines', ({ data, time }: EnvelopeOf<'OrderPaid'>): 
       payment_id: data.paymentId,
       total_minor: data.total.amountMinor,
       currency: data.total.currency,
+      line_count: data.items.length,
       paid_at: new Date(time).toISOString(),
     },
     line: { product_id: productId, name: null, quantity, unit_price_minor: unitPriceMinor },
@@ -54,6 +57,9 @@ const nameIn = (event: EventEnvelope): { readonly name: string } | undefined =>
 
 /** Far more than the shop has, and little for a process: a row is a name. */
 const productsMax = 100_000;
+
+/** An order may be handled before the product that it has just been made of: topics and processes differ by moments. */
+const nameWaitMs = 5000;
 
 /**
  * Receipts of paid orders with the names of the products. A name never changes, so that it does not matter when it is looked up,
@@ -84,6 +90,7 @@ export const orderReceipt = ({
             receipt,
             line: { ...line, name: product?.name ?? null },
           }),
+          { name: 'receipt-names', waitMs: nameWaitMs },
         )
         .groupByKey()
         .aggregate<ReceiptRow | null>('order-receipt', {

@@ -21,16 +21,15 @@ export const OrderReceipt = z.strictObject({
 });
 export type OrderReceipt = z.infer<typeof OrderReceipt>;
 
-/** A name that was not known when the order was handled is that of the stock level, which has the product by now. */
+/** One that still waits for the name of a product is not there yet. */
 export const getOrderReceipt = (db: SqlRunner, orderId: string): Promise<OrderReceipt | null> =>
   db.checked((slonik) =>
     slonik.maybeOne(sql.type(OrderReceipt)`
       select order_id as "orderId", user_id as "userId", payment_id as "paymentId", total_minor as "totalMinor", currency,
              (select jsonb_agg(jsonb_build_object('productId', line -> 'product_id',
-                'name', coalesce(line ->> 'name', product.name), 'quantity', line -> 'quantity',
+                'name', line -> 'name', 'quantity', line -> 'quantity',
                 'unitPriceMinor', line -> 'unit_price_minor') order by number)
-              from jsonb_array_elements(lines) with ordinality as listed(line, number)
-              left join stock_level product on product.product_id = line ->> 'product_id') as lines,
+              from jsonb_array_elements(lines) with ordinality as listed(line, number)) as lines,
              paid_at as "paidAt"
-      from order_receipt where order_id = ${orderId}`),
+      from order_receipt where order_id = ${orderId} and jsonb_array_length(lines) = line_count`),
   );

@@ -206,7 +206,8 @@ class Batch implements ComputedBatch {
   constructor(inputs: readonly PlaceInput[], memory: LaneMemory, options: ComputeOptions) {
     this.inputs = inputs;
     this.run = new BatchRun(memory);
-    this.attempts = attemptTasks(inputs, { run: this.run, timeOf: timesOf(options.topology) });
+    const { topology, clock } = options;
+    this.attempts = attemptTasks(inputs, { run: this.run, nowMs: clock(), timeOf: timesOf(topology) });
     this.#memory = memory;
     this.#options = options;
   }

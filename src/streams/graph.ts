@@ -24,6 +24,8 @@ export interface StepContext {
   placeTimeMs: number;
   /** What the places of one partition number share: the latest event time of all of them up to this record. */
   readonly task: { streamTimeMs: number };
+  /** By the clock, where something is to happen after a while whatever events tell. */
+  readonly nowMs: number;
   /** How many events were derived so far, by step and source event: it makes their ids. */
   derivedFrom: Map<string, number>;
   /** What waits for RxJS operators. */
@@ -126,6 +128,7 @@ export type NodeKind =
   | 'join-side'
   | 'stream-join'
   | 'foreign-key'
+  | 'wait'
   | 'to'
   | 'call';
 

@@ -2,6 +2,7 @@ import type { OperatorFunction } from 'rxjs';
 import type { StreamRecord } from './graph.ts';
 import type { ForeignKeyJoinOptions } from './joins/foreign-key-join.ts';
 import type { StreamJoinOptions } from './joins/stream-join.ts';
+import type { WaitForRow } from './joins/wait-for-row.ts';
 import type { Fact } from './ports.ts';
 import type { StepOptions } from './step-name.ts';
 import type { CounterTable, RowTable } from './tables.ts';
@@ -83,11 +84,13 @@ export interface KStream<V> {
   /**
    * With the row of a global table that has the key that is asked for, whatever partition that is in; records without one are
    * left out. It is the row of some recent moment: not that of the record's time, and perhaps another one in a rebuild.
+   * `wait` lets records without a row wait a while for it, and what comes behind them of their key.
    */
   join<T, R>(
     table: GlobalKTable<T>,
     keyOf: (value: V) => string | null,
     combine: (value: V, row: T) => R,
+    wait?: WaitForRow,
   ): KStream<R>;
   /** With the table's row of the same key; records without one are left out. */
   join<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T) => R): KStream<R>;
@@ -100,6 +103,7 @@ export interface KStream<V> {
     table: GlobalKTable<T>,
     keyOf: (value: V) => string | null,
     combine: (value: V, row: T | undefined) => R,
+    wait?: WaitForRow,
   ): KStream<R>;
   leftJoin<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T | undefined) => R): KStream<R>;
   /** As `join`; a record that meets nobody comes alone, once, when its window and the grace are over, with that time. */

@@ -1,8 +1,19 @@
 import { type DerivingStep, derive } from './derive.ts';
 import type { Origin, OutsideCall, TopologyNode } from './graph.ts';
 import type { Pipe } from './piped-records.ts';
+import { type StepOptions, stepName } from './step-name.ts';
 
 type NodeOf = Omit<TopologyNode, 'children'>;
+
+/** What a stateless step is called: by the name that was given, or by its kind alone. */
+export const calledBy = (
+  kind: string,
+  work: object,
+  options?: StepOptions,
+): Pick<TopologyNode, 'label' | 'name'> => {
+  const name = stepName(work, options);
+  return name === undefined ? { label: kind } : { label: `${kind} ${name}`, name };
+};
 
 export const pipeNode = (pipe: Pipe): NodeOf => ({
   kind: 'pipe',

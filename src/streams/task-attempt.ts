@@ -16,7 +16,7 @@ export class PlaceAttempt {
   parked: ReadonlyMap<string, ParkedKey>;
   newestMs = Number.NEGATIVE_INFINITY;
 
-  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf }: AttemptOptions) {
+  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf, nowMs }: AttemptOptions) {
     this.input = input;
     this.time = timeOf(input.owned.place.topic);
     this.before = input.owned.tail;
@@ -27,6 +27,7 @@ export class PlaceAttempt {
       origin: { id: '', timeMs: 0 },
       placeTimeMs: this.before.streamTimeMs,
       task,
+      nowMs,
       derivedFrom: new Map(),
       piped: new PipedRecords(),
     };
@@ -120,6 +121,7 @@ const turnOf = ({ input, time }: PlaceAttempt, index: number): number => {
 
 export interface AttemptOptions {
   readonly run: BatchRun;
+  readonly nowMs: number;
   /** How the records of a topic tell their time. */
   readonly timeOf: (topic: string) => SourceTime;
 }

@@ -5,6 +5,7 @@ import { follow, nodesOf, type OutsideCall, type RecordOperator, type TopologyNo
 import { requireSameKeys } from './joins/co-partitioning.ts';
 import { type ForeignKeyJoinOptions, foreignKeyJoin } from './joins/foreign-key-join.ts';
 import {
+  type GlobalJoin,
   GlobalTable,
   type GlobalTableOptions,
   globalJoinNode,
@@ -16,6 +17,7 @@ import {
 import { type JoinKind, type StreamJoinOptions, sideNode, streamJoinNode } from './joins/stream-join.ts';
 import { type JoinedTable, tableJoinNode } from './joins/table-join.ts';
 import { filteredView, mappedView, type RowView, viewNode } from './joins/table-views.ts';
+import { type WaitForRow, waitForRowNode } from './joins/wait-for-row.ts';
 import type {
   Aggregation,
   GlobalKTable,
@@ -37,8 +39,8 @@ import {
   tableNode,
   windowNode,
 } from './stateful-steps.ts';
-import { callNode, pipeNode, toNode } from './stateless-steps.ts';
-import { type StepOptions, stepName } from './step-name.ts';
+import { calledBy, callNode, pipeNode, toNode } from './stateless-steps.ts';
+import type { StepOptions } from './step-name.ts';
 import type { GlobalState, RowTable } from './tables.ts';
 import { requireUniqueNames } from './unique-names.ts';
 import type { Windows } from './windows.ts';
@@ -145,16 +147,6 @@ export const nodesOfTopology = ({ sources }: Topology): readonly TopologyNode[] 
 
 type BuildContext = TopologyOptions & { readonly open: OpenSource };
 
-/** What a stateless step is called: by the name that was given, or by its kind alone. */
-const calledBy = (
-  kind: string,
-  work: object,
-  options?: StepOptions,
-): Pick<TopologyNode, 'label' | 'name'> => {
-  const name = stepName(work, options);
-  return name === undefined ? { label: kind } : { label: `${kind} ${name}`, name };
-};
-
 /** The node of a stream, for steps that take a second one. */
 const nodeOf = new WeakMap<object, TopologyNode>();
 
@@ -176,21 +168,30 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
       ),
     );
   };
-  const lookedUp = (table: GlobalTable, keepsUnmatched: boolean, keyOf: never, combine: never) => {
+  const lookedUp = (table: GlobalTable, join: GlobalJoin & { readonly wait: WaitForRow | undefined }) => {
     if (table.open !== context.open)
       throw new Error(`${table.name} is a global table of another topology than ${context.name}`);
-    return then(globalJoinNode(table, { keepsUnmatched, keyOf, combine }));
+    const from = join.wait ? follow(parent, waitForRowNode(table.state, join.wait, join.keyOf)) : parent;
+    return streamAfter(follow(from, globalJoinNode(table, join)), context);
   };
-  const joinedBy = (kind: JoinKind) => (other: object, combine: never, options?: StreamJoinOptions) => {
-    if (other instanceof GlobalTable)
-      return lookedUp(other, kind === 'left', combine, options as never) as never;
-    if (!options) return joined(other as KTable<unknown>, kind === 'left', combine) as never;
-    const join = { ...options, kind, combine, topology: context.name };
-    const left = follow(parent, sideNode('left', options));
-    const node = follow(left, streamJoinNode(join));
-    follow(requireStream(other, options.name), sideNode('right', options)).children.push(node);
-    return streamAfter(node, context) as never;
-  };
+  const joinedBy =
+    (kind: JoinKind) => (other: object, combine: never, options?: StreamJoinOptions, wait?: WaitForRow) => {
+      if (other instanceof GlobalTable) {
+        const [keyOf, combineRow] = [combine, options as never];
+        return lookedUp(other, {
+          keepsUnmatched: kind === 'left',
+          keyOf,
+          combine: combineRow,
+          wait,
+        }) as never;
+      }
+      if (!options) return joined(other as KTable<unknown>, kind === 'left', combine) as never;
+      const join = { ...options, kind, combine, topology: context.name };
+      const left = follow(parent, sideNode('left', options));
+      const node = follow(left, streamJoinNode(join));
+      follow(requireStream(other, options.name), sideNode('right', options)).children.push(node);
+      return streamAfter(node, context) as never;
+    };
 
   const stream: KStream<V> = {
     filter: (keep: (value: V) => boolean, options?: StepOptions) =>

@@ -45,9 +45,9 @@ const getOrderReceipt: Operation = {
   id: 'getOrderReceipt',
   tag: 'Orders',
   summary: 'What was paid for, with the names of the products',
-  description: 'For its owner and for operators. There is one as soon as the order is paid.',
+  description: 'For its owner and for operators. There is one once the order is paid.',
   access: 'shopper',
-  reads: ['order-receipt', 'stock-level'],
+  reads: ['order-receipt'],
   problems: ['receipt-unknown', 'not-yours'],
   answerHeaders: { ETag: 'Changes with the answer' },
 };

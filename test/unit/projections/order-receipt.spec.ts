@@ -49,12 +49,13 @@ describe('order-receipt', () => {
     quantity,
     unit_price_minor: 250,
   });
-  const receipt = (lines: readonly unknown[]) => ({
+  const receipt = (lines: readonly unknown[], line_count = lines.length) => ({
     key: 'o1',
     user_id: 'ann',
     payment_id: 'p1',
     total_minor: 750,
     currency: 'EUR',
+    line_count,
     lines,
     paid_at: new Date(paidAtMs).toISOString(),
   });
@@ -82,10 +83,32 @@ describe('order-receipt', () => {
     const driver = build();
     register(driver, 'mill', 'Mill');
     await driver.run();
-    pay(driver, 'o1', ['mill', 'unheard-of']);
+    pay(driver, 'o1', ['mill', 'unheard-of', 'mill']);
     await driver.run();
+    driver.restart();
+    await driver.advanceWallClock(5000);
     expect(driver.table('order-receipt')).to.deep.equal([
-      receipt([line('mill', 'Mill', 1), line('unheard-of', null, 2)]),
+      receipt([line('mill', 'Mill', 1), line('unheard-of', null, 2), line('mill', 'Mill', 3)]),
     ]);
+  });
+
+  it('waits for a product that comes a moment later, and keeps the order of the lines', async () => {
+    const driver = build();
+    register(driver, 'mill', 'Mill');
+    await driver.run();
+    pay(driver, 'o1', ['mill', 'flour', 'mill']);
+    await driver.run();
+    expect(driver.table('order-receipt')).to.deep.equal([receipt([line('mill', 'Mill', 1)], 3)]);
+    register(driver, 'flour', 'Flour');
+    await driver.run();
+    driver.redeliver();
+    await driver.run();
+    await driver.advanceWallClock(4999);
+    expect(driver.table('order-receipt')).to.deep.equal([receipt([line('mill', 'Mill', 1)], 3)]);
+    await driver.advanceWallClock(1);
+    expect(driver.table('order-receipt')).to.deep.equal([
+      receipt([line('mill', 'Mill', 1), line('flour', 'Flour', 2), line('mill', 'Mill', 3)]),
+    ]);
+    expect(driver.store.statesOf('receipt-names').size).to.equal(0);
   });
 });

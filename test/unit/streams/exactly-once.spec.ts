@@ -80,6 +80,7 @@ const built = specTopology((t) => {
       global,
       ({ amount }) => `k${amount % 4}`,
       (value) => value,
+      { name: 'waiting', waitMs: 50 },
     )
     .groupByKey()
     .count(counts, 'lookedUp', { action: 'LOOKED_UP' });
@@ -197,7 +198,7 @@ const found = (store: MemoryStateStore, sent: readonly Sent[], letters: Readonly
       sent: sidesOf(sent),
       addedUp: sumOf('alone'),
     }),
-    stillOpen: ['tumbled', 'sessions', 'inner', 'left', 'outer'].reduce(
+    stillOpen: ['tumbled', 'sessions', 'inner', 'left', 'outer', 'waiting'].reduce(
       (sum, state) => sum + store.statesOf(state).size,
       0,
     ),
