@@ -10,7 +10,7 @@ export interface WaitForRow {
   readonly waitMs: number;
 }
 
-interface WaitingRecord extends Origin {
+interface WaitingRecord extends Pick<Origin, 'id' | 'timeMs'> {
   readonly value: unknown;
   /** Several of one key may come of one event. */
   readonly number: number;
@@ -57,7 +57,8 @@ export const waitForRowNode = (
         );
       const dueAtMs = Math.max(at.nowMs, at.task.streamTimeMs) + waitMs;
       const number = (waiting.at(-1)?.number ?? 0) + 1;
-      const after: WaitState = [...waiting, { ...at.origin, value, number, dueAtMs }];
+      const { id, timeMs } = at.origin;
+      const after: WaitState = [...waiting, { id, timeMs, value, number, dueAtMs }];
       at.run.write({ place: at.place, state, key, value: after, dueAtMs: dueOf(after) });
     },
     onDue: waitIsOver,
