@@ -9,6 +9,13 @@ create index projection_state_changed on projection_state (projection, version, 
   where changed_in is not null;
 create index projection_state_emptied on projection_state (changed_at) where value is null;
 
+-- Records that wait for a row are held, too, and wait for no version.
+create or replace view projection_waiting_key as
+  select projection, version, state, key, topic, partition, (value ->> 'next')::bigint as missing_version,
+         jsonb_array_length(value -> 'held') as records, changed_at
+  from projection_state
+  where jsonb_path_exists(value, '$.held[0]') and value ? 'next';
+
 create table order_receipt (
   order_id    text primary key,
   user_id     text not null,

@@ -20,8 +20,10 @@ interface WaitingRecord extends Pick<Origin, 'id' | 'timeMs'> {
 /** Records of one key that wait at most. */
 const waitingMax = 1000;
 
-/** What waits of a key, in its order. */
-type WaitState = readonly WaitingRecord[];
+/** What waits of a key, in its order. Called as `inOrder` calls it: who waits for an event to be in a model looks there. */
+interface WaitState {
+  readonly held: readonly WaitingRecord[];
+}
 
 /**
  * Holds records whose row is not there back, and with them what comes behind them of the same key, so that it stays in order.
@@ -45,7 +47,7 @@ export const waitForRowNode = (
       const known = at.run.read(state, key);
       const hasRow = isThere(table, keyOf(value), at);
       if (!known || hasRow === undefined) return;
-      const waiting = (known.value as WaitState | undefined) ?? [];
+      const waiting = (known.value as WaitState | undefined)?.held ?? [];
       // A time that is not to be believed would be waited for too long.
       if (waiting.length === 0 && (hasRow || at.origin.isEarly)) {
         next(key, value, at);
@@ -58,7 +60,7 @@ export const waitForRowNode = (
       const dueAtMs = Math.max(at.nowMs, at.task.streamTimeMs) + waitMs;
       const number = (waiting.at(-1)?.number ?? 0) + 1;
       const { id, timeMs } = at.origin;
-      const after: WaitState = [...waiting, { id, timeMs, value, number, dueAtMs }];
+      const after: WaitState = { held: [...waiting, { id, timeMs, value, number, dueAtMs }] };
       at.run.write({ place: at.place, state, key, value: after, dueAtMs: dueOf(after) });
     },
     onDue: waitIsOver,
@@ -73,23 +75,26 @@ const isThere = (table: GlobalState, wanted: string | null, at: StepContext): bo
 };
 
 /** Nobody goes before the first. */
-const dueOf = (waiting: WaitState): number => waiting[0]?.dueAtMs ?? Number.POSITIVE_INFINITY;
+const dueOf = ({ held }: WaitState): number => held[0]?.dueAtMs ?? Number.POSITIVE_INFINITY;
 
 const waitIsOver: DueHandler = {
   close: ({ value, untilMs, handOn }) => {
-    const waiting = value as WaitState;
-    const firstLeft = waiting.findIndex(({ dueAtMs }) => dueAtMs > untilMs);
-    const over = firstLeft < 0 ? waiting : waiting.slice(0, firstLeft);
+    const { held } = value as WaitState;
+    const firstLeft = held.findIndex(({ dueAtMs }) => dueAtMs > untilMs);
+    const over = firstLeft < 0 ? held : held.slice(0, firstLeft);
     for (const { id, number, timeMs, value: given } of over) {
       handOn({ name: `${id} ${number}`, timeMs, value: given });
     }
-    const left = firstLeft < 0 ? [] : waiting.slice(firstLeft);
-    return left.length === 0 ? undefined : { value: left, dueAtMs: dueOf(left) };
+    if (firstLeft < 0) return undefined;
+    const left: WaitState = { held: held.slice(firstLeft) };
+    return { value: left, dueAtMs: dueOf(left) };
   },
   postpone: ({ value, untilMs, toMs }) => {
-    const later = (value as WaitState).map((record) =>
-      record.dueAtMs > untilMs ? record : { ...record, dueAtMs: toMs },
-    );
+    const later: WaitState = {
+      held: (value as WaitState).held.map((record) =>
+        record.dueAtMs > untilMs ? record : { ...record, dueAtMs: toMs },
+      ),
+    };
     return { value: later, dueAtMs: dueOf(later) };
   },
 };
