@@ -28,10 +28,14 @@ export const loadChanged = async (
   { state, since, rowsMax }: ChangesRequest,
 ): Promise<ChangedRows> => {
   const rows = await db.execute<Row>(statement, [name, version, state.name, since ?? null, rowsMax]);
+  const upTo = rows[0]?.upTo ?? '0';
+  // A copy is dropped with everything else that is in memory when the store fails, and read anew.
+  if (since !== undefined && BigInt(upTo) < BigInt(since))
+    throw new Error('The database has been set back to an earlier time: what was read before does not count');
   return {
     rows: rows.flatMap(({ key, value }) =>
       key === null ? [] : [{ key, value: value === null ? undefined : parseExactJson(value) }],
     ),
-    upTo: rows[0]?.upTo ?? '0',
+    upTo,
   };
 };

@@ -119,6 +119,13 @@ describe('PostgreSQL state store', () => {
     expect(await copy.follow()).to.deep.equal({ quick: { latest: 2 }, slow: { latest: 1 } });
   });
 
+  it('does not go on from a time that the database has not come to: it was set back', async () => {
+    const store = createPostgresStateStore({ database: db, appendDerived: async () => {} });
+    const request = { state: { name: 'global', rowsMax: 9 }, since: String(2n ** 62n), rowsMax: 9 };
+    const failed = await store.loadChanged(newProjection(), request).catch((error: Error) => error.message);
+    expect(failed).to.match(/set back to an earlier time/);
+  });
+
   describe('refuses', () => {
     const { counters, rows } = contractTables;
     const place = at(0);
