@@ -198,6 +198,7 @@ const readModels = [
   'product_momentum',
   'order_view',
   'order_payment',
+  'order_receipt',
   'stock_level',
   'stock_outage',
 ];

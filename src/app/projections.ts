@@ -4,6 +4,7 @@ import { type EventName, eventCatalogue } from '../event-catalogue/event-catalog
 import type { TopicName } from '../event-catalogue/topic-name.ts';
 import type { EnvelopeStream } from '../projections/of-event.ts';
 import { orderPayment } from '../projections/order-payment.ts';
+import { orderReceipt } from '../projections/order-receipt.ts';
 import { orderView } from '../projections/order-view.ts';
 import { type ForgetsProducts, productCache } from '../projections/product-cache.ts';
 import { productMomentum } from '../projections/product-momentum.ts';
@@ -39,6 +40,7 @@ export const projections = (
     productMomentum({ likeEvents, viewEvents }),
     orderView({ orderEvents }),
     orderPayment({ orderEvents }),
+    orderReceipt({ orderEvents, stockEvents }),
     stockLevel({ stockEvents }),
     stockOutage({ stockEvents, overdueAfterMs: stockOverdueMs }),
     productCache({ stockEvents }, cache),

@@ -122,6 +122,7 @@ export const problemTable = {
 
   // Orders
   'order-unknown': { status: 404, title: 'There is no such order' },
+  'receipt-unknown': { status: 404, title: 'No order of this id has been paid' },
   'order-unknown-then': { status: 404, title: 'There was no such order then, or no such version of it yet' },
   'order-already-placed': { status: 409, title: 'This order is placed already' },
   'order-empty': { status: 422, title: 'An order needs at least one item' },

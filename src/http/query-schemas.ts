@@ -248,6 +248,31 @@ export const AbandonedOrderPage = Type.Object(
   { additionalProperties: false },
 );
 
+export const OrderReceiptAnswer = Type.Object(
+  {
+    orderId: IdSchema,
+    userId: IdSchema,
+    paymentId: IdSchema,
+    totalMinor: AmountMinor,
+    currency: Currency,
+    lines: Type.Array(
+      Type.Object(
+        {
+          productId: IdSchema,
+          name: Type.Union([Type.String(), Type.Null()], {
+            description: 'What the product is called; null where nobody has heard of it yet',
+          }),
+          quantity: Type.Integer({ minimum: 1 }),
+          unitPriceMinor: AmountMinor,
+        },
+        { additionalProperties: false },
+      ),
+    ),
+    paidAt: Time,
+  },
+  { additionalProperties: false },
+);
+
 export const OrderHistoryAnswer = Type.Object(
   {
     orderId: IdSchema,

@@ -1,13 +1,13 @@
 import type { EventEnvelope } from '../avro/envelope.ts';
 import type { CataloguedEvent } from '../event-catalogue/event-catalogue.ts';
 import type { DerivedEvent } from '../streams/ports.ts';
-import type { Rekeyed, TopologyOptions } from '../streams/topology.ts';
+import type { Rekeyed, Repartition } from '../streams/repartition.ts';
 import { ofEvent } from './of-event.ts';
 
 const isRekeyed = ofEvent('RecordRekeyed');
 
 /** How streams of envelopes get to another key: as an event of the catalogue, with the value as JSON in it. */
-export const rekeyedThrough = (topic: string): NonNullable<TopologyOptions['repartition']> => ({
+export const rekeyedThrough = (topic: string): Repartition => ({
   topic,
   read: (value) => {
     const envelope = value as EventEnvelope;

@@ -1,6 +1,7 @@
 import type { SqlRunner } from '../postgres/database.ts';
 import { getOrder } from './get-order.ts';
 import { getOrderHistory, type OrderHistory } from './get-order-history.ts';
+import { getOrderReceipt, type OrderReceipt } from './get-order-receipt.ts';
 import { getProduct, type Product } from './get-product.ts';
 import { getProductStatistic, type ProductStatistic } from './get-product-statistic.ts';
 import { type AbandonedListing, type AbandonedOrder, listAbandonedOrders } from './list-abandoned-orders.ts';
@@ -19,6 +20,7 @@ export type ModelName =
   | 'product-momentum'
   | 'order-view'
   | 'order-payment'
+  | 'order-receipt'
   | 'stock-level'
   | 'stock-outage';
 
@@ -32,6 +34,7 @@ export interface Queries {
   risingProducts(question: RisingQuestion): Promise<readonly RisingProduct[]>;
   getOrder(orderId: string): Promise<Order | null>;
   getOrderHistory(orderId: string): Promise<OrderHistory | null>;
+  getOrderReceipt(orderId: string): Promise<OrderReceipt | null>;
   listOrders(listing: OrderListing): Promise<Page<Order, Date>>;
   listAbandonedOrders(listing: AbandonedListing): Promise<Page<AbandonedOrder, Date>>;
   listStockOutages(listing: OutageListing): Promise<Page<StockOutage, Date>>;
@@ -45,6 +48,7 @@ export const createQueries = (db: SqlRunner): Queries => ({
   risingProducts: (question) => risingProducts(db, question),
   getOrder: (orderId) => getOrder(db, orderId),
   getOrderHistory: (orderId) => getOrderHistory(db, orderId),
+  getOrderReceipt: (orderId) => getOrderReceipt(db, orderId),
   listOrders: (listing) => listOrders(db, listing),
   listAbandonedOrders: (listing) => listAbandonedOrders(db, listing),
   listStockOutages: (listing) => listStockOutages(db, listing),

@@ -47,6 +47,7 @@ export const openStoreInWorker = (options: Omit<DatabaseOptions, 'onIdleError'>)
     loadPlaces: (projection, places) => call('loadPlaces', projection, places),
     loadHandled: (projection, requests) => call('loadHandled', projection, requests),
     loadStates: (projection, requests) => call('loadStates', projection, requests),
+    loadChanged: (projection, request) => call('loadChanged', projection, request),
     findDue: (projection, request) => call('findDue', projection, request),
     commit: (batch) =>
       call('commit', {

@@ -55,6 +55,7 @@ const calls: Calls = {
       projection,
       requests.map(({ state, keys }) => ({ state: intern(state), keys })),
     ),
+  loadChanged: (projection, request) => store.loadChanged(projection, request),
   findDue: (projection, request) => store.findDue(projection, request),
   commit: (batch) => store.commit(interned(batch)),
   readPage: (request) => readJournalPage(database, request),

@@ -9,7 +9,8 @@ const statement = {
     select asked.request, s.key, s.value::text as value
     from unnest($3::integer[], $4::text[], $5::text[]) as asked(request, state, key)
     join projection_state s
-      on s.projection = $1 and s.version = $2 and s.state = asked.state and s.key = asked.key`,
+      on s.projection = $1 and s.version = $2 and s.state = asked.state and s.key = asked.key
+    where s.value is not null`,
 };
 
 interface Row {

@@ -14,6 +14,7 @@ import { createFactKinds, type FactKinds } from './fact-kinds.ts';
 import { findDue } from './find-due.ts';
 import { foldCounters } from './fold-counters.ts';
 import { createFindTable } from './known-tables.ts';
+import { loadChanged } from './load-changed.ts';
 import { loadHandled } from './load-handled.ts';
 import { loadPlaces } from './load-places.ts';
 import { loadStates } from './load-states.ts';
@@ -58,6 +59,7 @@ export const createPostgresStateStore = (options: PostgresStateStoreOptions): St
     },
     loadHandled: (projection, requests) => loadHandled(database, scopes, projection, requests),
     loadStates: (projection, requests) => loadStates(database, rowStatementsOf, projection, requests),
+    loadChanged: (projection, request) => loadChanged(database, projection, request),
     findDue: (projection, request) => findDue(database, projection, request),
     commit: async (batch) => {
       try {

@@ -1,6 +1,6 @@
 import type { SqlRunner } from '../postgres/database.ts';
 import { type ProjectionId, RefusedData, type StateChange } from '../streams/ports.ts';
-import type { RowTable } from '../streams/tables.ts';
+import type { RowTable, StateDefinition } from '../streams/tables.ts';
 import { toExactJson } from './exact-json.ts';
 import type { RowStatementsOf } from './row-table.ts';
 
@@ -8,22 +8,32 @@ const writeStatement = {
   name: 'write-states-by-clock',
   text: `
     insert into projection_state (projection, version, state, key, topic, partition, value,
-                                  due_at, stream_due_at, clock_due_at)
+                                  due_at, stream_due_at, clock_due_at, changed_in)
     select $1, $2, state, key, topic, partition, coalesce(value, 'null'), to_timestamp("dueAtMs" / 1000),
-           to_timestamp("streamDueAtMs" / 1000), to_timestamp("clockDueAtMs" / 1000)
+           to_timestamp("streamDueAtMs" / 1000), to_timestamp("clockDueAtMs" / 1000),
+           case when "isCopied" then pg_current_xact_id() end
     from jsonb_to_recordset($3::jsonb)
       as given(state text, key text, topic text, partition integer, value jsonb,
-               "dueAtMs" float8, "streamDueAtMs" float8, "clockDueAtMs" float8)
+               "dueAtMs" float8, "streamDueAtMs" float8, "clockDueAtMs" float8, "isCopied" boolean)
     on conflict (projection, version, state, key) do update
       set topic = excluded.topic, partition = excluded.partition, value = excluded.value, due_at = excluded.due_at,
           stream_due_at = excluded.stream_due_at, clock_due_at = excluded.clock_due_at,
-          changed_at = excluded.changed_at`,
+          changed_at = excluded.changed_at, changed_in = excluded.changed_in`,
 };
 
 const removeStatement = {
   name: 'remove-states',
   text: `
     delete from projection_state s using unnest($3::text[], $4::text[]) as given(state, key)
+    where s.projection = $1 and s.version = $2 and s.state = given.state and s.key = given.key`,
+};
+
+/** What processes have copies of stays without a value for a while, so that they are told. */
+const emptyStatement = {
+  name: 'empty-states',
+  text: `
+    update projection_state s set value = null, due_at = null, changed_at = now(), changed_in = pg_current_xact_id()
+    from unnest($3::text[], $4::text[]) as given(state, key)
     where s.projection = $1 and s.version = $2 and s.state = given.state and s.key = given.key`,
 };
 
@@ -52,22 +62,25 @@ const writeShared = async (
       topic: place.topic,
       partition: place.partition,
       value,
-      // Most states are never due: what is missing is null.
+      // Most states are never due and nobody has a copy: what is missing is null.
       ...(dueAtMs !== undefined && { dueAtMs }),
       ...(streamDueAtMs !== undefined && { streamDueAtMs }),
       ...(clockDueAtMs !== undefined && { clockDueAtMs }),
+      ...(isCopied(state) && { isCopied: true }),
     }));
     await tx.execute(writeStatement, [name, version, jsonOf(rows)]);
   }
-  if (gone.length > 0) {
-    await tx.execute(removeStatement, [
-      name,
-      version,
-      gone.map(({ state }) => state.name),
-      gone.map(({ key }) => key),
-    ]);
+  for (const [statement, own] of [
+    [removeStatement, gone.filter(({ state }) => !isCopied(state))],
+    [emptyStatement, gone.filter(({ state }) => isCopied(state))],
+  ] as const) {
+    if (own.length === 0) continue;
+    const [states, keys] = [own.map(({ state }) => state.name), own.map(({ key }) => key)];
+    await tx.execute(statement, [name, version, states, keys]);
   }
 };
+
+const isCopied = ({ rowsMax }: StateDefinition): boolean => rowsMax !== undefined;
 
 const writeRows = async (
   tx: SqlRunner,

@@ -3,6 +3,7 @@ import { BatchRun } from './batch-run.ts';
 import { type SourceTime, sourceTime } from './event-time.ts';
 import { backoffOf } from './failure-policy.ts';
 import { compileNode, type Step } from './graph.ts';
+import { TooManyRows } from './joins/global-rows.ts';
 import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
 import { parkedName, storableText } from './parked-name.ts';
 import { flushPipes } from './piped-records.ts';
@@ -17,7 +18,7 @@ import {
 } from './ports.ts';
 import { type DecodedRecord, isUndecodable, type UndecodableRecord } from './record.ts';
 import { RetryBudget } from './retry-budget.ts';
-import { attemptTasks, type PlaceAttempt, type TaskAttempt } from './task-attempt.ts';
+import { attemptTasks, type PlaceAttempt, type TaskAttempt, type Turn } from './task-attempt.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
 import { type Closing, createWindowCloser, type GiveUp } from './window-closer.ts';
 
@@ -63,6 +64,7 @@ export interface ComputeOptions {
   readonly projection: ProjectionId;
   readonly store: StateStore;
   readonly onWindowFailure: (error: Error, window: { readonly state: string; readonly key: string }) => void;
+  readonly clock: () => number;
   /** Between two tries of what fails. */
   readonly pause: (timeMs: number) => Promise<void>;
   readonly stopping: AbortSignal;
@@ -97,18 +99,23 @@ export const createCompute = (options: ComputeOptions): Compute => {
 
   const inOneGo = async (memory: LaneMemory, inputs: readonly PlaceInput[]): Promise<Batch> => {
     const batch = new Batch(inputs, memory, options);
-    for (const task of batch.attempts) {
-      batch.run.time = task.time;
-      for (const { attempt, records } of task.turns(inTimeOrder)) {
-        const step = steps.get(attempt.input.owned.place.topic);
-        for (const record of records) {
-          if (isUndecodable(record)) batch.condemn(attempt, record, 'undecodable', record.error);
-          else if (batch.isNew(attempt, record)) {
-            attempt.moveTo(record);
-            step?.(record.key, record.value, attempt.at);
-          }
+    const take = ({ attempt, records }: Turn): void => {
+      const step = steps.get(attempt.input.owned.place.topic);
+      for (const record of records) {
+        if (isUndecodable(record)) batch.condemn(attempt, record, 'undecodable', record.error);
+        else if (batch.isNew(attempt, record)) {
+          attempt.moveTo(record);
+          step?.(record.key, record.value, attempt.at);
         }
       }
+    };
+    for (const task of batch.attempts) {
+      batch.run.time = task.time;
+      for (const turn of task.globalTurns()) take(turn);
+    }
+    for (const task of batch.attempts) {
+      batch.run.time = task.time;
+      for (const turn of task.turns(inTimeOrder)) take(turn);
       await complete(batch, task, memory);
     }
     return batch;
@@ -120,19 +127,24 @@ export const createCompute = (options: ComputeOptions): Compute => {
     condemned: Condemned,
   ): Promise<Batch> => {
     const batch = new Batch(inputs, memory, options);
+    const take = async (task: TaskAttempt, { attempt, records }: Turn): Promise<void> => {
+      const step = steps.get(attempt.input.owned.place.topic);
+      for (const record of records) {
+        const verdict = batch.verdictBefore(attempt, record, condemned);
+        if (verdict === 'pass') continue;
+        const failed =
+          verdict ?? (await tryRecord(batch, { task, attempt, memory, step }, record as DecodedRecord));
+        if (failed) batch.condemn(attempt, record, failed.kind, failed.error);
+        else batch.succeeded(attempt, record as DecodedRecord);
+      }
+    };
     for (const task of batch.attempts) {
       batch.run.time = task.time;
-      for (const { attempt, records } of task.turns(inTimeOrder)) {
-        const step = steps.get(attempt.input.owned.place.topic);
-        for (const record of records) {
-          const verdict = batch.verdictBefore(attempt, record, condemned);
-          if (verdict === 'pass') continue;
-          const failed =
-            verdict ?? (await tryRecord(batch, { task, attempt, memory, step }, record as DecodedRecord));
-          if (failed) batch.condemn(attempt, record, failed.kind, failed.error);
-          else batch.succeeded(attempt, record as DecodedRecord);
-        }
-      }
+      for (const turn of task.globalTurns()) await take(task, turn);
+    }
+    for (const task of batch.attempts) {
+      batch.run.time = task.time;
+      for (const turn of task.turns(inTimeOrder)) await take(task, turn);
       await complete(batch, task, memory);
     }
     return batch;
@@ -176,6 +188,7 @@ export const createCompute = (options: ComputeOptions): Compute => {
 
   return async (memory, inputs, condemned = new Map()) => {
     memory.trim();
+    await refreshGlobalRows(options, memory);
     await loadHandled(options, memory, inputs);
     const isPlain = condemned.size === 0 && !needsCare(topology, inputs);
     for (let retries = 0; ; ) {
@@ -230,10 +243,12 @@ class Batch implements ComputedBatch {
   constructor(inputs: readonly PlaceInput[], memory: LaneMemory, options: ComputeOptions) {
     this.inputs = inputs;
     this.run = new BatchRun(memory);
+    const { topology, clock, onWindowFailure } = options;
     this.attempts = attemptTasks(inputs, {
       run: this.run,
-      timeOf: timesOf(options.topology),
-      onTimerFailure: options.onWindowFailure,
+      nowMs: clock(),
+      timeOf: timesOf(topology),
+      onTimerFailure: onWindowFailure,
     });
     this.#memory = memory;
     this.#options = options;
@@ -409,6 +424,14 @@ const loadHandled = async (
   await loading(memory.handled.load(wanted, () => store.loadHandled(projection, wanted)));
 };
 
+const refreshGlobalRows = ({ store, projection, clock }: ComputeOptions, memory: LaneMemory): Promise<void> =>
+  memory.globalRows
+    .refresh((request) => loading(store.loadChanged(projection, request)), clock())
+    .catch((error: unknown) => {
+      if (error instanceof TooManyRows) throw new TroubleLoading(error.message, { cause: error });
+      throw error;
+    });
+
 const loadMissing = async (
   { store, projection }: ComputeOptions,
   memory: LaneMemory,
@@ -417,7 +440,7 @@ const loadMissing = async (
   const requests = [...missing].map(([state, keys]) => ({ state, keys: [...keys] }));
   const found = await loading(store.loadStates(projection, requests));
   for (const [index, { state, keys }] of requests.entries()) {
-    for (const key of keys) memory.states.keep(state.name, key, { value: found[index]?.get(key) });
+    for (const key of keys) memory.keep(state.name, key, { value: found[index]?.get(key) });
   }
 };
 

@@ -11,22 +11,18 @@ export interface DerivingStep {
 
 /**
  * Derives an event from the record at hand. Its id follows from that record, the topology and the step, and from how many the
- * step has made of the record before: however the records are batched, and whatever other steps derive.
+ * step has made of the record before: however the records are batched, and whatever other steps derive. Answers with it.
  */
 export const derive = (
   { topology, name, destination }: DerivingStep,
   event: { readonly key: string; readonly value: unknown },
   at: StepContext,
-): void => {
-  const { id, timeMs } = at.origin;
-  const source = `${name} ${id}`;
+): string => {
+  const { id: causationId, timeMs } = at.origin;
+  const source = `${name} ${causationId}`;
   const index = at.derivedFrom.get(source) ?? 0;
   at.derivedFrom.set(source, index + 1);
-  at.run.derive({
-    id: derivedId(id, `${topology}/${name}`, index),
-    destination,
-    ...event,
-    timeMs,
-    causationId: id,
-  });
+  const id = derivedId(causationId, `${topology}/${name}`, index);
+  at.run.derive({ id, destination, ...event, timeMs, causationId });
+  return id;
 };

@@ -38,8 +38,9 @@ export const drawTopology = (topology: Topology): string => {
   const edges = nodes.flatMap((node) => {
     const name = names.get(node) ?? '';
     const follow = node.children.map((child) => `  ${name} --> ${names.get(child)}`);
+    const looks = node.looksInto ? [`  ${names.get(node.looksInto)} -.-> ${name}`] : [];
     const table = node.counts?.table.table ?? node.state?.table?.table;
-    return table ? [...follow, `  ${name} --> ${tableName(table)}`] : follow;
+    return [...looks, ...follow, ...(table ? [`  ${name} --> ${tableName(table)}`] : [])];
   });
   return [
     'flowchart LR',
@@ -87,6 +88,8 @@ const sentenceOf = (node: TopologyNode): string => {
       return `in order of versions (${node.label})`;
     case 'table':
       return `table ${node.label}${expiry}`;
+    case 'global-table':
+      return `global table ${node.label}`;
     case 'pipe':
       return `operators ${node.label}`;
     case 'call':

@@ -39,6 +39,7 @@ export const effectsOf = (
     origin: record,
     placeTimeMs: record.timeMs,
     task: { streamTimeMs: record.timeMs },
+    nowMs: record.timeMs,
     derivedFrom: new Map(),
     piped: new PipedRecords(),
     keepsHeld: false,

@@ -22,6 +22,8 @@ export interface SourceTime {
   readonly topic: string;
   readonly extract: ((value: unknown) => number) | undefined;
   readonly futureMaxMs: number;
+  /** Set for the topic of a global table: its records come before all others of a batch, and move no clock. */
+  readonly isGlobal?: true;
 }
 
 export const sourceTime = <V>(

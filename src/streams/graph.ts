@@ -28,6 +28,8 @@ export interface StepContext {
   placeTimeMs: number;
   /** What the places of one partition number share: the latest event time of all of them up to this record. */
   readonly task: { streamTimeMs: number };
+  /** By the clock, where something is to happen after a while whatever events tell. */
+  readonly nowMs: number;
   /** How many events were derived so far, by step and source event: it makes their ids. */
   derivedFrom: Map<string, number>;
   /** What waits for RxJS operators. */
@@ -81,6 +83,8 @@ export interface TopologyNode {
   readonly keyedBy?: string;
   /** Set on steps where two sides meet by key: the steps whose states it looks into, besides what comes in. */
   readonly meets?: readonly TopologyNode[];
+  /** A global table that the step looks into, for pictures. */
+  readonly looksInto?: TopologyNode;
   /** Called with what follows; the result is called once per record. */
   compile(next: Step): Step;
   /** For steps that have something to do when a state of theirs is due. */
@@ -177,10 +181,13 @@ export type NodeKind =
   | 'window'
   | 'suppress'
   | 'table'
+  | 'global-table'
   | 'join'
   | 'table-view'
   | 'join-side'
   | 'stream-join'
+  | 'foreign-key'
+  | 'wait'
   | 'to'
   | 'call';
 

@@ -1,6 +1,8 @@
 import type { OperatorFunction } from 'rxjs';
 import type { StreamRecord } from './graph.ts';
+import type { ForeignKeyJoinOptions } from './joins/foreign-key-join.ts';
 import type { StreamJoinOptions } from './joins/stream-join.ts';
+import type { WaitForRow } from './joins/wait-for-row.ts';
 import type { Fact } from './ports.ts';
 import type { StepOptions } from './step-name.ts';
 import type { CounterTable, RowTable } from './tables.ts';
@@ -93,6 +95,17 @@ export interface KStream<V> {
    * clock. What it forwards keeps the record's key, id and time.
    */
   process<S, R>(name: string, processor: Processor<V, S, R>): KStream<R>;
+  /**
+   * With the row of a global table that has the key that is asked for, whatever partition that is in; records without one are
+   * left out. It is the row of some recent moment: not that of the record's time, and perhaps another one in a rebuild.
+   * `wait` lets records without a row wait a while for it, and what comes behind them of their key.
+   */
+  join<T, R>(
+    table: GlobalKTable<T>,
+    keyOf: (value: V) => string | null,
+    combine: (value: V, row: T) => R,
+    wait?: WaitForRow,
+  ): KStream<R>;
   /** With the table's row of the same key; records without one are left out. */
   join<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T) => R): KStream<R>;
   /**
@@ -100,6 +113,12 @@ export interface KStream<V> {
    * the two did. Its id follows from both, however they come.
    */
   join<O, R>(other: KStream<O>, combine: (value: V, other: O) => R, options: StreamJoinOptions): KStream<R>;
+  leftJoin<T, R>(
+    table: GlobalKTable<T>,
+    keyOf: (value: V) => string | null,
+    combine: (value: V, row: T | undefined) => R,
+    wait?: WaitForRow,
+  ): KStream<R>;
   leftJoin<T, R>(table: KTable<T, unknown>, combine: (value: V, row: T | undefined) => R): KStream<R>;
   /** As `join`; a record that meets nobody comes alone, once, when its window and the grace are over, with that time. */
   leftJoin<O, R>(
@@ -214,6 +233,14 @@ export interface KWindowedStream<V> extends KWindowedCounts<V>, KWindowedAggrega
   emit(when: Emit): KWindowedAggregation<V>;
 }
 
+/** A small table that every process has whole. Streams look rows of any key up in it. */
+export interface GlobalKTable<R> {
+  readonly name: string;
+  readonly isGlobal: true;
+  /** Never set: it only carries the type. */
+  readonly row?: R;
+}
+
 /** The latest state of each key. */
 export interface KTable<S, Change = S> {
   readonly name: string;
@@ -227,10 +254,27 @@ export interface KTable<S, Change = S> {
     combine: (row: S, other: O) => R,
     options: { readonly name: string },
   ): KTable<R, R | null>;
+  /**
+   * With the row of the other table that each row refers to, wherever that lies; null refers to none. A change on either side
+   * changes the joined rows; what has to cross partitions goes `through` the outbox and a topic, so that a joined row is up to
+   * date a moment later, and never older than it was.
+   */
+  join<O, R>(
+    other: KTable<O, unknown>,
+    foreignKey: (row: S) => string | null,
+    combine: (row: S, other: O) => R,
+    options: ForeignKeyJoinOptions,
+  ): KTable<R, R | null>;
   leftJoin<O, R>(
     other: KTable<O, unknown>,
     combine: (row: S, other: O | undefined) => R,
     options: { readonly name: string },
+  ): KTable<R, R | null>;
+  leftJoin<O, R>(
+    other: KTable<O, unknown>,
+    foreignKey: (row: S) => string | null,
+    combine: (row: S, other: O | undefined) => R,
+    options: ForeignKeyJoinOptions,
   ): KTable<R, R | null>;
   outerJoin<O, R>(
     other: KTable<O, unknown>,

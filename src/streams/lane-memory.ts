@@ -1,5 +1,7 @@
 import type { BatchRun, KnownState, StateView } from './batch-run.ts';
+import { GlobalRows } from './joins/global-rows.ts';
 import { type Place, placeText } from './record.ts';
+import type { GlobalState } from './tables.ts';
 
 /**
  * Handled ids are kept by stretches of event time this long. Never to be changed: a duplicate is looked for where the first
@@ -166,12 +168,17 @@ export interface InFlight {
 /** All that is at hand: what is committed, and on top of it what is about to be. */
 export class LaneMemory implements StateView {
   readonly handled: HandledMemory;
-  readonly states: StateMemory;
+  readonly globalRows: GlobalRows;
+  readonly #states: StateMemory;
   readonly #inFlight: InFlight[] = [];
 
-  constructor(limits: { readonly handledIdsMax: number; readonly statesMax: number }) {
+  constructor(
+    limits: { readonly handledIdsMax: number; readonly statesMax: number },
+    globalStates: readonly GlobalState[],
+  ) {
     this.handled = new HandledMemory(limits.handledIdsMax);
-    this.states = new StateMemory(limits.statesMax);
+    this.globalRows = new GlobalRows(globalStates);
+    this.#states = new StateMemory(limits.statesMax);
   }
 
   find(state: string, key: string): KnownState | undefined {
@@ -179,7 +186,12 @@ export class LaneMemory implements StateView {
       const change = this.#inFlight[index]?.run.findChange(state, key);
       if (change) return change;
     }
-    return this.states.find(state, key);
+    return (this.globalRows.has(state) ? this.globalRows : this.#states).find(state, key);
+  }
+
+  /** As the store has it. */
+  keep(state: string, key: string, known: KnownState): void {
+    (this.globalRows.has(state) ? this.globalRows : this.#states).keep(state, key, known);
   }
 
   /** Everything that is known to be handled in a stretch; undefined when what is committed of it is not at hand. */
@@ -205,12 +217,15 @@ export class LaneMemory implements StateView {
     for (const { place, bucketStartMs, ids } of batch.handled.entries()) {
       this.handled.add(placeText(place), bucketStartMs, ids);
     }
-    for (const { state, key, value } of batch.run.states) this.states.keep(state.name, key, { value });
+    for (const { state, key, value } of batch.run.states) {
+      if (this.globalRows.has(state.name)) this.globalRows.commit(state.name, key, { value });
+      else this.#states.keep(state.name, key, { value });
+    }
   }
 
   /** Between two batches only: what the one being computed has found here must stay until it is done. */
   trim(): void {
     this.handled.trim();
-    this.states.trim();
+    this.#states.trim();
   }
 }

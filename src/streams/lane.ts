@@ -29,7 +29,7 @@ import type { DecodedBatch, Place } from './record.ts';
 import { Refusal, tickOf } from './refusal.ts';
 import { shieldedObserver } from './shielded-observer.ts';
 import { expiryOf } from './timers/expiring-state.ts';
-import { nodesOfTopology, type Topology } from './topology.ts';
+import { globalStatesOf, nodesOfTopology, type Topology } from './topology.ts';
 import { WallClockHorizon } from './wall-clock-horizon.ts';
 
 export interface LaneSettings {
@@ -103,7 +103,7 @@ export class Lane {
     const { topology, store, settings, log, stopping } = options;
     this.#options = { ...options, observer: shieldedObserver(options.observer, log) };
     this.#projection = { name: topology.name, version: topology.version };
-    this.#memory = new LaneMemory(settings);
+    this.#memory = this.#newMemory();
     this.#places = new LanePlaces({ seek: options.seek, retryDelayMs: settings.retryDelayMs, log });
     const { pendingSince, clock } = options;
     this.#horizon = new WallClockHorizon({ pendingSince, clock, log });
@@ -115,6 +115,7 @@ export class Lane {
       topology,
       projection: this.#projection,
       store,
+      clock,
       stopping,
       pause: options.pause,
       onWindowFailure: (error, window) =>
@@ -450,7 +451,12 @@ export class Lane {
 
   #forget(): void {
     this.#generation++;
-    this.#memory = new LaneMemory(this.#options.settings);
+    this.#memory = this.#newMemory();
+  }
+
+  #newMemory(): LaneMemory {
+    const { settings, topology } = this.#options;
+    return new LaneMemory(settings, globalStatesOf(topology));
   }
 }
 

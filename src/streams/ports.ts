@@ -1,5 +1,5 @@
 import type { DecodedBatch, Place, RawBatch, RawRecord } from './record.ts';
-import type { CounterRow, CounterTable, StateDefinition, TableDelta } from './tables.ts';
+import type { CounterRow, CounterTable, GlobalState, StateDefinition, TableDelta } from './tables.ts';
 
 /** A projection by name and version of its definition: another version has checkpoints, handled keys and states of its own. */
 export interface ProjectionId {
@@ -180,6 +180,21 @@ export interface StateRequest {
   readonly keys: readonly string[];
 }
 
+/** What a copy of a state asks for to be as the state is now. */
+export interface ChangesRequest {
+  readonly state: GlobalState;
+  /** What an earlier answer said; undefined asks for all there is. */
+  readonly since: string | undefined;
+  readonly rowsMax: number;
+}
+
+export interface ChangedRows {
+  /** In any order; a value of undefined is gone. Changes of shortly before may be told again, as they are now. */
+  readonly rows: readonly { readonly key: string; readonly value: unknown }[];
+  /** To be asked with the next time. */
+  readonly upTo: string;
+}
+
 /** An event that a topology derives; it goes through the outbox, in the same transaction as everything else. */
 export interface DerivedEvent {
   /** Made from the source event's id and the step, so that deriving it again gives the same. */
@@ -271,6 +286,8 @@ export interface StateStore {
     projection: ProjectionId,
     requests: readonly StateRequest[],
   ): Promise<readonly ReadonlyMap<string, unknown>[]>;
+  /** The values of a state that processes have copies of, all or those that changed; of all partitions. At most so many. */
+  loadChanged(projection: ProjectionId, request: ChangesRequest): Promise<ChangedRows>;
   /** States of the partition's number that were due by then, over all topics, the earliest first, each once. */
   findDue(projection: ProjectionId, request: DueRequest): Promise<readonly DueState[]>;
   commit(batch: BatchCommit): Promise<CommitOutcome>;

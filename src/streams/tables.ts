@@ -45,4 +45,9 @@ export interface StateDefinition {
   readonly expireAfterMs?: number;
   /** For a state that expires and has a table of its own: where the times are kept at which its rows are over. */
   readonly expiry?: StateDefinition;
+  /** Set where every process has a copy, with how many values that may be: stores can tell what has changed. */
+  readonly rowsMax?: number;
 }
+
+/** A state that every process has a copy of. */
+export type GlobalState = Omit<StateDefinition, 'table'> & { readonly rowsMax: number };

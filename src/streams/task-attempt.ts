@@ -16,7 +16,8 @@ export class PlaceAttempt {
   parked: ReadonlyMap<string, ParkedKey>;
   newestMs = Number.NEGATIVE_INFINITY;
 
-  constructor(input: PlaceInput, task: StepContext['task'], { run, timeOf, onTimerFailure }: AttemptOptions) {
+  constructor(input: PlaceInput, task: StepContext['task'], options: AttemptOptions) {
+    const { run, timeOf, nowMs, onTimerFailure } = options;
     this.input = input;
     this.time = timeOf(input.owned.place.topic);
     this.before = input.owned.tail;
@@ -27,6 +28,7 @@ export class PlaceAttempt {
       origin: { id: '', timeMs: 0 },
       placeTimeMs: this.before.streamTimeMs,
       task,
+      nowMs,
       derivedFrom: new Map(),
       piped: new PipedRecords(),
       keepsHeld: false,
@@ -46,6 +48,7 @@ export class PlaceAttempt {
       return;
     }
     if (timeMs > this.newestMs) this.newestMs = timeMs;
+    if (this.time.isGlobal) return;
     if (timeMs > at.placeTimeMs) at.placeTimeMs = timeMs;
     if (timeMs > at.task.streamTimeMs) at.task.streamTimeMs = timeMs;
   }
@@ -85,13 +88,20 @@ export class TaskAttempt {
     return { commits: (this.before.commits ?? 0) + 1, streamTimeMs: this.time.streamTimeMs };
   }
 
+  /** What others look up, whatever task they are of: it comes before all of that. */
+  *globalTurns(): Generator<Turn> {
+    for (const attempt of this.places)
+      if (attempt.time.isGlobal) yield { attempt, records: attempt.input.records };
+  }
+
   /** Place by place; or, where places share states, whichever has the earliest record first, as far as it is at hand. */
   *turns(inTimeOrder: boolean): Generator<Turn> {
-    if (!inTimeOrder || this.places.length === 1) {
-      for (const attempt of this.places) yield { attempt, records: attempt.input.records };
+    const places = this.places.filter(({ time }) => !time.isGlobal);
+    if (!inTimeOrder || places.length === 1) {
+      for (const attempt of places) yield { attempt, records: attempt.input.records };
       return;
     }
-    const left = this.places.map((attempt) => ({ attempt, index: 0 }));
+    const left = places.map((attempt) => ({ attempt, index: 0 }));
     for (;;) {
       const heads = left.map(({ attempt, index }) => turnOf(attempt, index));
       const earliestMs = Math.min(...heads);
@@ -116,6 +126,7 @@ const turnOf = ({ input, time }: PlaceAttempt, index: number): number => {
 
 export interface AttemptOptions {
   readonly run: BatchRun;
+  readonly nowMs: number;
   /** How the records of a topic tell their time. */
   readonly timeOf: (topic: string) => SourceTime;
   readonly onTimerFailure: StepContext['onTimerFailure'];

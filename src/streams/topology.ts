@@ -1,22 +1,27 @@
 import { countsAfter, noCounts, windowedCounts } from './count-steps.ts';
-import { type DerivingStep, derive } from './derive.ts';
 import { isSameTime, type SourceTime, type StreamOptions, sourceTime } from './event-time.ts';
 import type { FailurePolicy } from './failure-policy.ts';
-import {
-  follow,
-  nodesOf,
-  type Origin,
-  type OutsideCall,
-  type RecordOperator,
-  type TopologyNode,
-} from './graph.ts';
+import { follow, nodesOf, type OutsideCall, type RecordOperator, type TopologyNode } from './graph.ts';
 import { inOrderNode } from './in-order.ts';
 import { requireSameKeys } from './joins/co-partitioning.ts';
+import { type ForeignKeyJoinOptions, foreignKeyJoin } from './joins/foreign-key-join.ts';
+import {
+  type GlobalJoin,
+  GlobalTable,
+  type GlobalTableOptions,
+  globalJoinNode,
+  globalState,
+  globalTableNode,
+  type RowOf,
+  valueAsRow,
+} from './joins/global-table.ts';
 import { type JoinKind, type StreamJoinOptions, sideNode, streamJoinNode } from './joins/stream-join.ts';
 import { type JoinedTable, tableJoinNode } from './joins/table-join.ts';
 import { filteredView, mappedView, type RowView, viewNode } from './joins/table-views.ts';
+import { type WaitForRow, waitForRowNode } from './joins/wait-for-row.ts';
 import type {
   Aggregation,
+  GlobalKTable,
   KCountableStream,
   KGroupedStream,
   KStream,
@@ -26,12 +31,15 @@ import type {
   StreamOf,
   TableOptions,
 } from './kstream.ts';
-import type { Pipe } from './piped-records.ts';
+import { type OpenSource, type Repartition, rekeyed } from './repartition.ts';
 import { aggregateNode, joinNode, latestOf, reducedOf, reduceNode, tableNode } from './stateful-steps.ts';
-import { type StepOptions, stepName } from './step-name.ts';
+import { calledBy, callNode, pipeNode, toNode } from './stateless-steps.ts';
+import type { StepOptions } from './step-name.ts';
+import type { GlobalState } from './tables.ts';
 import type { ExpiryOptions } from './timers/expiring-state.ts';
 import { processNode } from './timers/process-step.ts';
 import type { Processor } from './timers/processor.ts';
+import { requireUniqueNames } from './unique-names.ts';
 import type { Emit } from './windowing/emit.ts';
 import { suppressNode } from './windowing/suppress.ts';
 import { windowNode } from './windowing/window-step.ts';
@@ -56,20 +64,38 @@ export interface TopologyBuilder {
   stream<V>(source: StreamOf<V>, options?: StreamOptions<V>): KStream<V>;
   /** A topic as a table: the latest value of each key; null takes the key's row away. */
   table<V>(source: StreamOf<V>, name: string): KTable<NonNullable<V>, V>;
+  /**
+   * A small table that every process has whole, to look up any key in: what `rowOf` makes of the latest record of each key
+   * that it makes something of; null takes the row away, undefined says nothing of it. Nothing else may read the topic.
+   */
+  globalTable<V, R>(
+    source: StreamOf<V>,
+    name: string,
+    options: GlobalTableOptions & { readonly rowOf: (value: V) => R | null | undefined },
+  ): GlobalKTable<R>;
+  globalTable<V>(
+    source: StreamOf<V>,
+    name: string,
+    options?: GlobalTableOptions,
+  ): GlobalKTable<NonNullable<V>>;
 }
 
 export interface TopologyOptions {
   readonly name: string;
   readonly version: number;
   readonly onFailure: FailurePolicy;
-  /** The topic that records go through on their way to another key, and how its values are read. */
-  readonly repartition?: { readonly topic: string; readonly read: (value: unknown) => Rekeyed };
+  readonly repartition?: Repartition;
 }
 
 export const topology = (options: TopologyOptions, define: (builder: TopologyBuilder) => void): Topology => {
   const sources: TopologySource[] = [];
   const open: OpenSource = ({ topic, key }, time = sourceTime(topic)) => {
     const known = sources.find((source) => source.topic === topic);
+    if (known && (known.time.isGlobal || time.isGlobal))
+      throw new Error(
+        `${topic} is the topic of a global table, whose rows come before everything else of a batch: nothing else of ` +
+          `${options.name} can read it. Read it once, or in another topology`,
+      );
     if (known && !isSameTime(known.time, time))
       throw new Error(
         `${topic} is read twice with different times: give stream the same options, or use the stream twice`,
@@ -91,50 +117,35 @@ export const topology = (options: TopologyOptions, define: (builder: TopologyBui
       streamAfter<V>(open(from, sourceTime(from.topic, time)), { ...options, open }),
     table: <V>(from: StreamOf<V>, name: string) =>
       streamAfter<V>(open(from), { ...options, open }).toTable(name),
+    globalTable: (
+      from: StreamOf<unknown>,
+      name: string,
+      { rowOf = valueAsRow, ...bounds }: GlobalTableOptions & { readonly rowOf?: RowOf } = {},
+    ) => {
+      const state = globalState(name, bounds);
+      const source = open(from, { ...sourceTime(from.topic), isGlobal: true });
+      const node = follow(source, globalTableNode(state, rowOf));
+      return new GlobalTable({ node, state, open }) as never;
+    },
   });
   const built = { name: options.name, version: options.version, onFailure: options.onFailure, sources };
-  requireNamesOnce(built);
-  requireDerivingNamesOnce(built);
+  requireUniqueNames(options.name, sources);
   requireSameKeys(options.name, sources);
   return built;
 };
 
 export const topicsOf = ({ sources }: Topology): readonly string[] => sources.map(({ topic }) => topic);
 
+/** States that every process has a copy of. */
+export const globalStatesOf = (topology: Topology): readonly GlobalState[] =>
+  nodesOfTopology(topology).flatMap(({ state }) =>
+    state?.rowsMax === undefined ? [] : [{ name: state.name, rowsMax: state.rowsMax }],
+  );
+
 export const nodesOfTopology = ({ sources }: Topology): readonly TopologyNode[] =>
   nodesOf(sources.map(({ node }) => node));
 
-/** Two steps with one name would share their state. */
-const requireNamesOnce = (built: Topology): void => {
-  const names = nodesOfTopology(built).flatMap(({ state }) =>
-    state ? [state.name, ...(state.expiry ? [state.expiry.name] : [])] : [],
-  );
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice !== undefined) throw new Error(`${built.name} has two states called ${twice}`);
-};
-
-/** Two steps with one name would give the same ids to different events. */
-const requireDerivingNamesOnce = (built: Topology): void => {
-  const names = nodesOfTopology(built).flatMap(({ derives }) => derives ?? []);
-  const twice = names.find((name, index) => names.indexOf(name) !== index);
-  if (twice === undefined) return;
-  throw new Error(
-    `${built.name} has two steps called ${twice} that derive events: give one of them a name of its own`,
-  );
-};
-
-type OpenSource = (from: StreamOf<unknown>, time?: SourceTime) => TopologyNode;
 type BuildContext = TopologyOptions & { readonly open: OpenSource };
-
-/** What a stateless step is called: by the name that was given, or by its kind alone. */
-const calledBy = (
-  kind: string,
-  work: object,
-  options?: StepOptions,
-): Pick<TopologyNode, 'label' | 'name'> => {
-  const name = stepName(work, options);
-  return name === undefined ? { label: kind } : { label: `${kind} ${name}`, name };
-};
 
 /** The node of a stream, for steps that take a second one. */
 const nodeOf = new WeakMap<object, TopologyNode>();
@@ -157,14 +168,30 @@ const streamAfter = <V>(parent: TopologyNode, context: BuildContext): KStream<V>
       ),
     );
   };
-  const joinedBy = (kind: JoinKind) => (other: object, combine: never, options?: StreamJoinOptions) => {
-    if (!options) return joined(other as KTable<unknown>, kind === 'left', combine) as never;
-    const join = { ...options, kind, combine, topology: context.name };
-    const left = follow(parent, sideNode('left', options));
-    const node = follow(left, streamJoinNode(join));
-    follow(requireStream(other, options.name), sideNode('right', options)).children.push(node);
-    return streamAfter(node, context) as never;
+  const lookedUp = (table: GlobalTable, join: GlobalJoin & { readonly wait: WaitForRow | undefined }) => {
+    if (table.open !== context.open)
+      throw new Error(`${table.name} is a global table of another topology than ${context.name}`);
+    const from = join.wait ? follow(parent, waitForRowNode(table.state, join.wait, join.keyOf)) : parent;
+    return streamAfter(follow(from, globalJoinNode(table, join)), context);
   };
+  const joinedBy =
+    (kind: JoinKind) => (other: object, combine: never, options?: StreamJoinOptions, wait?: WaitForRow) => {
+      if (other instanceof GlobalTable) {
+        const [keyOf, combineRow] = [combine, options as never];
+        return lookedUp(other, {
+          keepsUnmatched: kind === 'left',
+          keyOf,
+          combine: combineRow,
+          wait,
+        }) as never;
+      }
+      if (!options) return joined(other as KTable<unknown>, kind === 'left', combine) as never;
+      const join = { ...options, kind, combine, topology: context.name };
+      const left = follow(parent, sideNode('left', options));
+      const node = follow(left, streamJoinNode(join));
+      follow(requireStream(other, options.name), sideNode('right', options)).children.push(node);
+      return streamAfter(node, context) as never;
+    };
 
   const stream: KStream<V> = {
     filter: (keep: (value: V) => boolean, options?: StepOptions) =>
@@ -273,37 +300,6 @@ const branchAfter = <V, Name extends string>(
   return Object.fromEntries(streams) as Record<Name, KStream<V>>;
 };
 
-const pipeNode = (pipe: Pipe): Omit<TopologyNode, 'children'> => ({
-  kind: 'pipe',
-  label: pipe.name,
-  compile: (next) => (key, value, at) =>
-    at.piped.add(pipe, next, { key, value, ...originAlone(at.origin) }, at),
-});
-
-const originAlone = ({ id, timeMs, isEarly, recordedMs }: Origin): Origin => ({
-  id,
-  timeMs,
-  ...(isEarly && { isEarly }),
-  ...(recordedMs !== undefined && { recordedMs }),
-});
-
-const toNode = (step: DerivingStep, make: (value: unknown) => unknown): Omit<TopologyNode, 'children'> => ({
-  kind: 'to',
-  label: `to ${step.destination}`,
-  destination: step.destination,
-  derives: step.name,
-  compile: () => (key, value, at) => {
-    if (key === null) throw new Error(`A record without a key cannot go to ${step.destination}`);
-    derive(step, { key, value: make(value) }, at);
-  },
-});
-
-const callNode = (outside: OutsideCall): Omit<TopologyNode, 'children'> => ({
-  kind: 'call',
-  label: outside.name,
-  compile: () => (_key, value, at) => at.run.call(outside, value),
-});
-
 const regrouped = <V>(
   parent: TopologyNode,
   key: (value: V) => string,
@@ -317,51 +313,12 @@ const regrouped = <V>(
     }),
   );
 
-/** What a repartition carries; the value has to be JSON. */
-export interface Rekeyed {
-  readonly through: string;
-  readonly key: string;
-  readonly value: unknown;
-}
-
-/** Out through the outbox under the new key, and in again from the topic, where that key has its partition. */
 const repartitioned = <V>(
   parent: TopologyNode,
   context: BuildContext,
   key: (value: V) => string,
   through: string,
 ): KGroupedStream<V> => groupedAfter<V>(rekeyed(parent, context, key, { through }), context);
-
-const rekeyed = <V>(
-  parent: TopologyNode,
-  context: BuildContext,
-  key: (value: V) => string,
-  { through, keyedBy }: { readonly through: string; readonly keyedBy?: string },
-): TopologyNode => {
-  const { repartition } = context;
-  if (!repartition) throw new Error(`${context.name}: say with repartition where ${through} goes through`);
-  const name = `${context.name}/${through}`;
-  const step: DerivingStep = { name: through, topology: context.name, destination: name };
-  follow(parent, {
-    kind: 'repartition',
-    label: `repartition ${through}`,
-    destination: name,
-    derives: through,
-    compile: () => (_key, value, at) => {
-      const rekeyed: Rekeyed = { through: name, key: key(value as V), value };
-      derive(step, { key: rekeyed.key, value: rekeyed }, at);
-    },
-  });
-  return follow(context.open(repartition), {
-    kind: 'group',
-    label: `by ${through}`,
-    ...(keyedBy !== undefined && { keyedBy }),
-    compile: (next) => (_key, value, at) => {
-      const rekeyed = repartition.read(value);
-      if (rekeyed.through === name) next(rekeyed.key, rekeyed.value, at);
-    },
-  });
-};
 
 type KeptTable = JoinedTable;
 const keptBy = new WeakMap<object, KeptTable & { readonly changes: TopologyNode }>();
@@ -386,10 +343,34 @@ const viewOf = <S, Change>(
     const seen = { ...kept, shownOf: (state: unknown) => shown(kept.shownOf(state)) };
     return viewOf<R, R | null>(seen, follow(changes, viewNode(label, shown)), context);
   };
+  const otherTable = (other: object, join: string) => {
+    const right = keptBy.get(other);
+    if (!right) throw new Error(`The other side of ${join} is not a table of a topology`);
+    return right;
+  };
+  const joinedByForeignKey = (
+    other: object,
+    keepsUnmatched: boolean,
+    { foreignKey, combine, ...options }: ForeignKeyJoinOptions & { foreignKey: never; combine: never },
+  ) => {
+    const right = otherTable(other, options.name);
+    const join = { ...options, keepsUnmatched, left: kept, right, foreignKey, combine };
+    return tableAfter(
+      foreignKeyJoin(context, join, { left: changes, right: right.changes }),
+      context,
+      latestOf,
+    );
+  };
   const joinedBy =
-    (kind: JoinKind) => (other: object, combine: never, options: { readonly name: string }) => {
-      const right = keptBy.get(other);
-      if (!right) throw new Error(`The other side of ${options.name} is not a table of a topology`);
+    (kind: JoinKind) =>
+    (other: object, combine: never, options: { readonly name: string }, more?: ForeignKeyJoinOptions) => {
+      if (more)
+        return joinedByForeignKey(other, kind === 'left', {
+          ...more,
+          foreignKey: combine,
+          combine: options as never,
+        }) as never;
+      const right = otherTable(other, options.name);
       const node = follow(changes, tableJoinNode({ ...options, kind, left: kept, right, combine }));
       right.changes.children.push(node);
       return tableAfter(node, context, latestOf) as never;

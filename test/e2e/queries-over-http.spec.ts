@@ -134,6 +134,22 @@ describe('queries over HTTP', function () {
     expect(problemOf(await operator.get(`${path}&cursor=x`))).to.equal('cursor-invalid');
   });
 
+  it('tell a buyer what was paid for, by name, and nobody else', async () => {
+    const productId = await newProduct(3);
+    const orderId = await placeOrder(productId, 2);
+    expect(problemOf(await ann.get(`/v1/orders/${orderId}/receipt`))).to.equal('receipt-unknown');
+    const payment = await ann.post(`/v1/orders/${orderId}/payments`, { amountMinor: 500, method: 'card' });
+    const paid = await operator.post(`/v1/payments/${payment.body.paymentId}/confirm`);
+    // Whether or not it was handled before its product.
+    const { body } = await ann.get(`/v1/orders/${orderId}/receipt`, {
+      'consistency-token': paid.headers.get('consistency-token') ?? '',
+      prefer: 'wait=30',
+    });
+    expect(body).to.include({ orderId, userId: 'ann', totalMinor: 500 });
+    expect(body.lines).to.deep.equal([{ productId, name: 'Mill', quantity: 2, unitPriceMinor: 250 }]);
+    expect(problemOf(await bob.get(`/v1/orders/${orderId}/receipt`))).to.equal('not-yours');
+  });
+
   it('tell of a product what its last event says, through the cache, in every process', async () => {
     const productId = await newProduct(3);
     const path = `/v1/products/${productId}`;

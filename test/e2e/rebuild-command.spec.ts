@@ -49,6 +49,7 @@ describe('millrace rebuild', function () {
         'product-momentum',
         'order-view',
         'order-payment',
+        'order-receipt',
         'stock-level',
         'stock-outage',
       ].map((name) => [name, 'swapped']),

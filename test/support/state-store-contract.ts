@@ -3,6 +3,7 @@ import type { DerivedEvent, ProjectionId, StateStore } from '../../src/streams/p
 import type { Place } from '../../src/streams/record.ts';
 import type { CounterRow, CounterTable, RowTable, TableDelta } from '../../src/streams/tables.ts';
 import { contractTables } from './state-store-contract/batches.ts';
+import { describeCopies } from './state-store-contract/copies.ts';
 import { describeHandled } from './state-store-contract/handled.ts';
 import { describeCheckpoints, describeParkedKeys, describeTasks } from './state-store-contract/places.ts';
 import { describeCounters, describeFacts, describeStates } from './state-store-contract/tables.ts';
@@ -64,6 +65,7 @@ export const describeStateStore = (
     describeFacts(underTest);
     describeCounters(underTest);
     describeStates(underTest, { keepsTables });
+    describeCopies(underTest);
     describeWholeness(underTest);
   });
 };

@@ -14,6 +14,7 @@ import {
   ListOrdersQuery,
   OrderHistoryAnswer,
   OrderPage,
+  OrderReceiptAnswer,
   OrderView,
 } from '../query-schemas.ts';
 import { NoQuery, OrderPath } from '../schemas.ts';
@@ -38,6 +39,17 @@ const getOrderEvents: Operation = {
   reads: ['order-view'],
   problems: ['order-unknown', 'not-yours'],
   answerHeaders: { ETag: 'Its version' },
+};
+
+const getOrderReceipt: Operation = {
+  id: 'getOrderReceipt',
+  tag: 'Orders',
+  summary: 'What was paid for, with the names of the products',
+  description: 'For its owner and for operators. There is one once the order is paid.',
+  access: 'shopper',
+  reads: ['order-receipt'],
+  problems: ['receipt-unknown', 'not-yours'],
+  answerHeaders: { ETag: 'Changes with the answer' },
 };
 
 const listOrders: Operation = {
@@ -108,6 +120,20 @@ export const orderQueryRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (serv
         version,
         events: events.map(({ event, at, ...rest }) => ({ type: event, time: at, ...rest })),
       });
+    },
+  );
+
+  server.get(
+    '/v1/orders/:orderId/receipt',
+    {
+      config: { operation: getOrderReceipt },
+      schema: { params: OrderPath, querystring: NoQuery, response: { 200: OrderReceiptAnswer } },
+    },
+    async (request, reply) => {
+      const receipt = await queries.getOrderReceipt(request.params.orderId);
+      if (!receipt) return sendProblem(reply, problem('receipt-unknown', {}));
+      if (!mayActFor(callerOf(request), receipt.userId)) return sendProblem(reply, problem('not-yours', {}));
+      return withIsoTimes(receipt);
     },
   );
 

@@ -2,6 +2,7 @@ import type { Logger } from 'pino';
 import type { Database } from '../../postgres/database.ts';
 import { codeOf } from '../../postgres/sql-error.ts';
 import { dropHandledDays } from './drop-handled-days.ts';
+import { expireEmptiedStates } from './expire-emptied-states.ts';
 import { expireHandled } from './expire-handled.ts';
 import { expireWindows, type WindowTable } from './expire-windows.ts';
 import { openHandledDays } from './open-handled-days.ts';
@@ -19,7 +20,7 @@ export interface HandledUpkeepOptions {
   readonly log: Logger;
 }
 
-/** Opens days ahead, drops those that are over, expires the rest, and windows that nobody asks for any more. */
+/** Opens days ahead, drops those that are over, expires the rest, windows that nobody asks for and states that are gone. */
 export const keepUpHandled = async (
   { database, retentionMs, windows, log }: HandledUpkeepOptions,
   nowMs: number,
@@ -30,8 +31,9 @@ export const keepUpHandled = async (
   const expiredWindows = windows
     ? await expireWindows(database, windows.tables, nowMs - windows.retentionMs)
     : 0;
-  if (opened.length + dropped.length + expired + expiredWindows > 0)
-    log.debug({ opened, dropped, expired, expiredWindows }, 'Upkeep of what was handled');
+  const expiredStates = await expireEmptiedStates(database, nowMs);
+  if (opened.length + dropped.length + expired + expiredWindows + expiredStates > 0)
+    log.debug({ opened, dropped, expired, expiredWindows, expiredStates }, 'Upkeep of what was handled');
 };
 
 /** At start and every hour, in every process; whoever comes first does it. The first round is over when this returns. */

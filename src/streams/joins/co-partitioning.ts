@@ -57,7 +57,8 @@ export const requireSameKeys = (
     throw new Error(
       `${topology}: the sides of "${step}" have different keys (${[...keys].join(', ')}; topics ${[...topics].join(', ')}), ` +
         'so that what belongs together lies in different partitions. Bring one side to the key of the other with ' +
-        'selectKey(key, { through }) before the join, or use foreignKeyJoin for tables',
+        'selectKey(key, { through }) before the join; tables can be joined by a foreign key, with ' +
+        'join(other, foreignKey, combine, { name, through }), and small ones looked up in with globalTable',
     );
   }
 };

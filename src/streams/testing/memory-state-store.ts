@@ -2,6 +2,8 @@ import { factText } from '../batch-run.ts';
 import { dueSince } from '../due-times.ts';
 import {
   type BatchCommit,
+  type ChangedRows,
+  type ChangesRequest,
   type Checkpoint,
   type CommitOutcome,
   type DerivedEvent,
@@ -24,6 +26,8 @@ interface StoredCheckpoint extends Checkpoint {
 
 interface StoredState extends StateChange {
   readonly projection: string;
+  /** The number of the commit that changed it. */
+  readonly changedIn: number;
 }
 
 /** Everything a store holds; replaced as a whole by a commit, so that a commit is all or nothing. */
@@ -38,6 +42,7 @@ interface Contents {
   readonly counters: Map<string, Map<string, Row>>;
   readonly states: Map<string, StoredState>;
   readonly derived: DerivedEvent[];
+  readonly commits: number;
 }
 
 const idOf = ({ name, version }: ProjectionId): string => `${name} v${version}`;
@@ -60,6 +65,7 @@ export class MemoryStateStore implements StateStore {
     counters: new Map(),
     states: new Map(),
     derived: [],
+    commits: 0,
   };
   /** Says what is wrong with a row, as a constraint of a database would. */
   readonly #check: (table: string, row: Row) => string | undefined;
@@ -98,10 +104,25 @@ export class MemoryStateStore implements StateStore {
       const found = new Map<string, unknown>();
       for (const key of keys) {
         const stored = this.#contents.states.get(`${idOf(projection)} ${state.name} ${key}`);
-        if (stored) found.set(key, copyOfJson(stored.value));
+        if (stored && stored.value !== undefined) found.set(key, copyOfJson(stored.value));
       }
       return found;
     });
+  }
+
+  async loadChanged(
+    projection: ProjectionId,
+    { state, since, rowsMax }: ChangesRequest,
+  ): Promise<ChangedRows> {
+    const { states, commits } = this.#contents;
+    const rows = [...states.values()]
+      .filter((stored) => stored.projection === idOf(projection) && stored.state.name === state.name)
+      .filter(({ changedIn, value }) =>
+        since === undefined ? value !== undefined : changedIn > Number(since),
+      )
+      .slice(0, rowsMax)
+      .map(({ key, value }) => ({ key, value: value === undefined ? undefined : copyOfJson(value) }));
+    return { rows, upTo: String(commits) };
   }
 
   async findDue(projection: ProjectionId, request: Parameters<StateStore['findDue']>[1]) {
@@ -179,13 +200,14 @@ export class MemoryStateStore implements StateStore {
 
   #changeState(next: Contents, { projection }: BatchCommit, change: StateChange): void {
     const id = `${idOf(projection)} ${change.state.name} ${change.key}`;
-    if (change.value === undefined) {
+    // Whoever has a copy has to be told that it is gone.
+    if (change.value === undefined && change.state.rowsMax === undefined) {
       next.states.delete(id);
       return;
     }
-    const value = copyOfJson(change.value);
+    const value = change.value === undefined ? undefined : copyOfJson(change.value);
     if (change.state.table) this.#require(change.state.table.table, value as Row);
-    next.states.set(id, { ...change, value, projection: idOf(projection) });
+    next.states.set(id, { ...change, value, projection: idOf(projection), changedIn: next.commits });
   }
 
   #require(table: string, row: Row): void {
@@ -222,7 +244,7 @@ export class MemoryStateStore implements StateStore {
   statesOf(state: string): ReadonlyMap<string, unknown> {
     return new Map(
       [...this.#contents.states.values()]
-        .filter((stored) => stored.state.name === state)
+        .filter((stored) => stored.state.name === state && stored.value !== undefined)
         .map(({ key, value }) => [key, value]),
     );
   }
@@ -277,6 +299,7 @@ const copyOf = (contents: Contents): Contents => ({
   counters: new Map([...contents.counters].map(([table, rows]) => [table, new Map(rows)])),
   states: new Map(contents.states),
   derived: [...contents.derived],
+  commits: contents.commits + 1,
 });
 
 const moveTasks = (next: Contents, { projection, tasks }: BatchCommit): boolean => {

@@ -3,7 +3,7 @@ import { expect } from 'chai';
 import { v7 as uuidv7 } from 'uuid';
 import { consistencyOf } from '../../../src/app/consistency.ts';
 import type { Consistency } from '../../../src/consistency/consistency.ts';
-import { type OrderId, orderId, productId, userId } from '../../../src/domain/ids.ts';
+import { type OrderId, orderId, paymentId, productId, userId } from '../../../src/domain/ids.ts';
 import type { CataloguedEvent } from '../../../src/event-catalogue/event-catalogue.ts';
 import type { TopicName } from '../../../src/event-catalogue/topic-name.ts';
 import type { Database } from '../../../src/postgres/database.ts';
@@ -57,6 +57,7 @@ describe('waiting for events of a model', function () {
         driver.send(space.unique(topic), recordOf(event, details));
         await driver.run();
       },
+      pass: (byMs: number) => driver.advanceWallClock(byMs),
     };
   };
   const waitFor = (
@@ -98,6 +99,22 @@ describe('waiting for events of a model', function () {
     });
     await orders.tell('order-events', created(id), { aggregateId: id, version: 1, time: startMs });
     expect(await waitFor('order-view', awaited, 10_000)).to.equal(undefined);
+  });
+
+  it('does not take a record for applied that waits for a row of a global table', async () => {
+    const receipts = await feed('order-receipt');
+    const id = orderId(randomUUID());
+    const eventId = uuidv7();
+    const awaited = { topic: 'order-events', eventId, occurredAtMs: startMs } as const;
+    const paid: CataloguedEvent = {
+      ...canceled(id),
+      type: 'OrderPaid',
+      paymentId: paymentId('pay'),
+    } as never;
+    await receipts.tell('order-events', paid, { aggregateId: id, version: 2, id: eventId, time: startMs });
+    expect(await waitFor('order-receipt', awaited, 50)).to.include({ kind: 'not-caught-up', missing: 1 });
+    await receipts.pass(5000);
+    expect(await waitFor('order-receipt', awaited, 10_000)).to.equal(undefined);
   });
 
   it('says that a record missed its window, which is handled and never in the model', async () => {

@@ -59,6 +59,35 @@ describe('queries of the read models', () => {
     );
   });
 
+  it('show a receipt with its lines in their order, once it is whole', async () => {
+    const lines = ['flour', 'mill'].map((name, index) => ({
+      product_id: `p-${index}`,
+      name: index === 0 ? name : null,
+      quantity: index + 1,
+      unit_price_minor: 5,
+    }));
+    await run(
+      'receipts',
+      `insert into order_receipt (order_id, user_id, payment_id, total_minor, currency, line_count, lines, paid_at)
+       select 'receipt-' || n, 'ann', 'pay', 15, 'EUR', n, '${JSON.stringify(lines)}', '2026-01-01 00:00Z'
+       from generate_series(2, 3) n`,
+    );
+    expect(await queries.getOrderReceipt('receipt-2')).to.deep.equal({
+      orderId: 'receipt-2',
+      userId: 'ann',
+      paymentId: 'pay',
+      totalMinor: 15,
+      currency: 'EUR',
+      lines: [
+        { productId: 'p-0', name: 'flour', quantity: 1, unitPriceMinor: 5 },
+        { productId: 'p-1', name: null, quantity: 2, unitPriceMinor: 5 },
+      ],
+      paidAt: new Date('2026-01-01T00:00:00Z'),
+    });
+    expect(await queries.getOrderReceipt('receipt-3'), 'a line is still waited for').to.equal(null);
+    expect(await queries.getOrderReceipt('nobody')).to.equal(null);
+  });
+
   const allPages = async <Item, Value>(
     read: (after: Position<Value> | undefined) => Promise<Page<Item, Value>>,
   ): Promise<readonly Item[]> => {

@@ -19,6 +19,7 @@ const rebuildable = [
   'product-momentum',
   'order-view',
   'order-payment',
+  'order-receipt',
   'stock-level',
   'stock-outage',
 ];

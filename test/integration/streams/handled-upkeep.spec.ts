@@ -17,6 +17,7 @@ import {
   newProjection,
   paidAdding,
 } from '../../support/state-store-contract/batches.ts';
+import { copied } from '../../support/state-store-contract/copies.ts';
 
 const dayMs = 86_400_000;
 const retentionMs = 37 * dayMs;
@@ -188,6 +189,28 @@ describe('upkeep of what was handled', () => {
     ]);
     await keepUpHandled(options, noonMs + 1);
     expect(await windows()).to.deep.equal([]);
+  });
+
+  it('expires what is left of states that every process knows to be gone, and no other', async () => {
+    const projection = newProjection();
+    const changes = (value: unknown) => ({ states: ['gone', 'back'].map((key) => copied(key, value)) });
+    await store().commit(batch(projection, changes({ latest: 1 })));
+    await store().commit(batch(projection, changes(undefined)));
+    await store().commit(batch(projection, { states: [copied('back', { latest: 2 })] }));
+    const keys = async () => {
+      const rows = await db.execute<{ key: string }>(
+        {
+          name: 'spec-states-left',
+          text: 'select key from projection_state where projection = $1 order by key',
+        },
+        [projection.name],
+      );
+      return rows.map(({ key }) => key);
+    };
+    await run(Date.now());
+    expect(await keys()).to.deep.equal(['back', 'gone']);
+    await run(Date.now() + 2 * dayMs);
+    expect(await keys()).to.deep.equal(['back']);
   });
 
   it('expires facts, more than one statement takes away', async () => {

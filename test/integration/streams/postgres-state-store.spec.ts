@@ -19,6 +19,7 @@ import {
   offsetsOf,
   unique,
 } from '../../support/state-store-contract/batches.ts';
+import { copied, copyOf } from '../../support/state-store-contract/copies.ts';
 import { contractTables, describeStateStore, type OpenStore } from '../../support/state-store-contract.ts';
 
 type AppendDerived = PostgresStateStoreOptions['appendDerived'];
@@ -91,6 +92,39 @@ describe('PostgreSQL state store', () => {
   };
 
   describeStateStore('PostgreSQL', open, { keepsTables: true });
+
+  it('tells copies of a change that was begun before others and committed after them', async () => {
+    const projection = newProjection();
+    const [written, released] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    const slow = createPostgresStateStore({
+      database: db,
+      appendDerived: async () => {
+        written.resolve();
+        await released.promise;
+      },
+    });
+    const quick = createPostgresStateStore({ database: db, appendDerived: async () => {} });
+    const copy = copyOf(quick, projection);
+    const underWay = slow.commit(
+      batch(projection, {
+        states: [copied('slow', { latest: 1 })],
+        derived: [{ id: uuidv7(), destination: 'd', key: 'k', value: 1, timeMs: 0, causationId: uuidv7() }],
+      }),
+    );
+    await written.promise;
+    await quick.commit(batch(projection, { states: [copied('quick', { latest: 2 }, 1)] }));
+    expect(await copy.follow()).to.deep.equal({ quick: { latest: 2 } });
+    released.resolve();
+    await underWay;
+    expect(await copy.follow()).to.deep.equal({ quick: { latest: 2 }, slow: { latest: 1 } });
+  });
+
+  it('does not go on from a time that the database has not come to: it was set back', async () => {
+    const store = createPostgresStateStore({ database: db, appendDerived: async () => {} });
+    const request = { state: { name: 'global', rowsMax: 9 }, since: String(2n ** 62n), rowsMax: 9 };
+    const failed = await store.loadChanged(newProjection(), request).catch((error: Error) => error.message);
+    expect(failed).to.match(/set back to an earlier time/);
+  });
 
   describe('refuses', () => {
     const { counters, rows } = contractTables;

@@ -27,6 +27,7 @@ const operationIds = [
   'createPayment',
   'getOrder',
   'getOrderEvents',
+  'getOrderReceipt',
   'listOrders',
   'listAbandonedOrders',
   'listStockOutages',

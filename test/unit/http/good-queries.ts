@@ -62,6 +62,15 @@ export const goodQueries: Queries = {
       },
     ],
   }),
+  getOrderReceipt: async (orderId) => ({
+    orderId,
+    userId: 'alice',
+    paymentId: 'pay-1',
+    totalMinor: 300,
+    currency: 'EUR',
+    lines: [{ productId: 'p-1', name: 'Mill', quantity: 3, unitPriceMinor: 100 }],
+    paidAt: new Date('2026-01-01T10:00:00Z'),
+  }),
   listOrders: async () => ({
     items: [orderOf('o-1')],
     next: { value: new Date('2026-01-01T10:00:00Z'), id: 'o-1' },

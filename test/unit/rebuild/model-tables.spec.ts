@@ -18,6 +18,7 @@ describe('the tables of a read model', () => {
       ['product-momentum', 'product_momentum', 'product_id'],
       ['order-view', 'order_view', 'order_id'],
       ['order-payment', 'order_payment', 'order_id'],
+      ['order-receipt', 'order_receipt', 'order_id'],
       ['stock-level', 'stock_level', 'product_id'],
       ['stock-outage', 'stock_outage', 'product_id'],
     ]);

@@ -5,7 +5,7 @@ import { v7 as uuidv7 } from 'uuid';
 import { derivedId } from '../../../src/streams/derived-id.ts';
 import type { StreamRecord } from '../../../src/streams/graph.ts';
 import type { Windowed } from '../../../src/streams/kstream.ts';
-import type { BatchCommit, StateStore } from '../../../src/streams/ports.ts';
+import type { BatchCommit } from '../../../src/streams/ports.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import {
@@ -14,6 +14,7 @@ import {
   TopologyTestDriver,
 } from '../../../src/streams/testing/topology-test-driver.ts';
 import { session, tumbling } from '../../../src/streams/windows.ts';
+import { crashing, isCrash, type StoreFaults } from '../../support/crashing-store.ts';
 import { earlyResults, earlyTotals, expectedEarly, foundEarly } from '../../support/early-streams.ts';
 import { expectedPairs, foundPairs, joinStreams } from '../../support/joined-streams.ts';
 import { asRecord, type Fact, fact, facts, jsonDecoder, specTopology } from '../../support/json-stream.ts';
@@ -21,10 +22,11 @@ import { expectedOfProcess, flushes, foundOfProcess, processStream } from '../..
 
 const others = { topic: 'others' } as typeof facts;
 const rows = { topic: 'rows' } as typeof facts;
+const names = { topic: 'names' } as typeof facts;
 const counts = {
   table: 'counts',
   keyColumn: 'id',
-  columns: ['seen', 'sold', 'joined'],
+  columns: ['seen', 'sold', 'joined', 'lookedUp'],
 } as const satisfies CounterTable;
 /** What windows add up to; some of its rows are refused for a while. */
 const totals = {
@@ -74,6 +76,17 @@ const built = specTopology((t) => {
     .count(counts, 'joined', { action: 'JOINED' });
   stream.join(table, (value, row) => `${value.id} ${row.id}`).to({ name: 'joins' }, (pair) => pair);
 
+  const global = t.globalTable(names, 'names', { rowOf: (row) => (row.kind === 'deleted' ? null : row) });
+  stream
+    .leftJoin(
+      global,
+      ({ amount }) => `k${amount % 4}`,
+      (value) => value,
+      { name: 'waiting', waitMs: 50 },
+    )
+    .groupByKey()
+    .count(counts, 'lookedUp', { action: 'LOOKED_UP' });
+
   joinStreams(stream, t.stream(others), totals);
   processStream(stream);
   const both = stream.merge(t.stream(others));
@@ -120,10 +133,15 @@ const expected = (sent: readonly Sent[]) => {
     if (!told.has(kind)) sold.set(of, (sold.get(of) ?? 0) + parts * amount);
     told.add(kind);
   }
-  const intoWindows = applied.filter(({ topic }) => topic !== 'rows').length;
+  const latestNames = new Map<string, number>();
+  for (const { value } of applied.filter(({ topic }) => topic === 'names'))
+    latestNames.set(value.of, value.kind === 'deleted' ? 0 : value.amount);
+  const intoWindows = applied.filter(({ topic }) => topic === 'facts' || topic === 'others').length;
   return {
     seen: asObject(seen),
     joined: asObject(seen),
+    lookedUp: asObject(seen),
+    names: asObject(latestNames),
     sold: asObject(sold),
     last: asObject(last),
     changes: ofFacts.length,
@@ -151,11 +169,14 @@ const waitingStates = [
   'inner',
   'left',
   'outer',
+  'waiting',
   'updated',
   'paced',
   'sliding',
   'suppressed',
 ];
+
+const nameIn = (state: unknown): number => (state as { readonly latest: Fact }).latest.amount;
 
 const twiceIn = (values: readonly string[]): number => values.length - new Set(values).size;
 
@@ -181,6 +202,8 @@ const found = (store: MemoryStateStore, sent: readonly Sent[], letters: Readonly
   return {
     seen: column('counts', 'seen'),
     joined: column('counts', 'joined'),
+    lookedUp: column('counts', 'lookedUp'),
+    names: asObject(new Map([...store.statesOf('names')].map(([key, state]) => [key, nameIn(state)]))),
     sold: column('counts', 'sold'),
     last: asObject(new Map(last)),
     changes: of('changes').length,
@@ -214,74 +237,18 @@ const withoutLate = ({ late, ...result }: ReturnType<typeof found>, sent: Return
   return missing === late ? { ...result, ...explained } : result;
 };
 
-class Crash extends Error {}
-
-const isCrash = (error: unknown): boolean =>
-  error instanceof Crash || (error instanceof Error && error.cause instanceof Crash);
-
 /** A guard that is switched off. */
-interface Faults {
-  readonly withoutDedup?: boolean;
-  readonly withoutFence?: boolean;
-  readonly withoutTaskFence?: boolean;
+interface Faults extends StoreFaults {
   readonly withFormerIds?: boolean;
   /** The topics of a key are in partitions of different numbers, so that each has a time of its own. */
   readonly withTimePerTopic?: boolean;
   readonly withoutZombies?: boolean;
 }
 
-/** As a store would do it that does not look where things stand. */
-const unfenced = async (
-  store: MemoryStateStore,
-  batch: BatchCommit,
-  faults: Faults,
-): Promise<BatchCommit> => {
-  const stored = await store.loadPlaces(batch.projection, batch.moves);
-  const taskOf = (partition: number) =>
-    stored[batch.moves.findIndex((move) => move.partition === partition)]?.task;
-  return {
-    ...batch,
-    tasks: batch.tasks.map((task) => ({ ...task, expectedCommits: taskOf(task.partition)?.commits })),
-    moves: faults.withoutFence
-      ? batch.moves.map((move, index) => ({ ...move, expectedOffset: stored[index]?.checkpoint?.nextOffset }))
-      : batch.moves,
-  };
-};
-
 const withFormerIds = ({ derived, ...batch }: BatchCommit): BatchCommit => ({
   ...batch,
   derived: derived.map((event) => ({ ...event, id: derivedId(event.causationId, event.destination, 0) })),
 });
-
-/** Fails between any two calls, before or after what was called, and kills the process half of the time. */
-const crashing = (
-  store: MemoryStateStore,
-  { random, faults, kill }: { random: () => number; faults: Faults; kill: () => void },
-): StateStore => {
-  const crash = (when: string): never => {
-    if (random() < 0.5) kill();
-    throw new Crash(when);
-  };
-  const perhaps = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (random() < 0.04) crash('before');
-    const result = await work();
-    if (random() < 0.04) crash('after');
-    return result;
-  };
-  return {
-    loadPlaces: (...given) => perhaps(() => store.loadPlaces(...given)),
-    loadHandled: (...given) =>
-      perhaps(async () => (faults.withoutDedup ? given[1].map(() => []) : store.loadHandled(...given))),
-    loadStates: (...given) => perhaps(() => store.loadStates(...given)),
-    findDue: (...given) => perhaps(() => store.findDue(...given)),
-    commit: (batch) =>
-      perhaps(async () => {
-        const ids = faults.withFormerIds ? withFormerIds(batch) : batch;
-        const isUnfenced = faults.withoutFence || faults.withoutTaskFence;
-        return store.commit(isUnfenced ? await unfenced(store, ids, faults) : ids);
-      }),
-  };
-};
 
 const partitions = 4;
 const settings = { handledIdsMax: 10, statesMax: 2 };
@@ -314,21 +281,24 @@ const live = async (seed: number, faults: Faults) => {
     settings,
   });
   const newReader = (): Reader => {
-    const reader: Reader = driver.newReader(crashing(store, { random, faults, kill: () => reader.kill() }));
+    const changed = faults.withFormerIds ? withFormerIds : undefined;
+    const reader: Reader = driver.newReader(
+      crashing(store, { random, faults, kill: () => reader.kill(), ...(changed && { changed }) }),
+    );
     return reader;
   };
   const sent: Sent[] = [];
   const readers: Reader[] = [newReader()];
 
   const send = (): void => {
-    const topic = ['facts', 'facts', 'others', 'rows'][upTo(4)] ?? 'facts';
+    const topic = ['facts', 'facts', 'others', 'rows', 'names'][upTo(5)] ?? 'facts';
     const chance = random();
     const of = chance < 0.05 && topic === 'facts' ? 'refused' : `k${upTo(4)}`;
     const kind = chance > 0.95 && topic === 'facts' ? 'failing' : `${of}-${upTo(5)}`;
     const value = fact({
       id: uuidv7(),
       of,
-      kind: topic === 'rows' && chance < 0.3 ? 'deleted' : kind,
+      kind: (topic === 'rows' || topic === 'names') && chance < 0.3 ? 'deleted' : kind,
       amount: 1 + upTo(9),
       time: driver.nowMs - upTo(150),
     });

@@ -16,6 +16,7 @@ const counting = (store: MemoryStateStore): { readonly seen: StateStore; readonl
     loadPlaces: (...given) => store.loadPlaces(...given),
     loadStates: (...given) => store.loadStates(...given),
     findDue: (...given) => store.findDue(...given),
+    loadChanged: (...given) => store.loadChanged(...given),
     commit: (batch) => store.commit(batch),
     loadHandled: async (...given) => {
       const found = await store.loadHandled(...given);

@@ -308,6 +308,7 @@ const unsteady = (store: MemoryStateStore, random: () => number, faults: Faults)
     loadHandled: (...given) => perhaps(() => store.loadHandled(...given)),
     loadStates: (...given) => perhaps(() => store.loadStates(...given)),
     findDue: (...given) => perhaps(() => store.findDue(...given)),
+    loadChanged: (...given) => perhaps(() => store.loadChanged(...given)),
     commit: (batch) =>
       perhaps(() => store.commit(faults.withoutReopening ? { ...batch, reopened: [] } : batch)),
   };

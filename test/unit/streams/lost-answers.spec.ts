@@ -17,6 +17,7 @@ describe('a commit whose answer is lost', () => {
       loadHandled: (...given) => store.loadHandled(...given),
       loadStates: (...given) => store.loadStates(...given),
       findDue: (...given) => store.findDue(...given),
+      loadChanged: (...given) => store.loadChanged(...given),
       commit: async (batch) => {
         const outcome = await store.commit(batch);
         if (!isLost) return outcome;

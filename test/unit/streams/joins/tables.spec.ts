@@ -42,7 +42,8 @@ describe('a table', () => {
           t.table(rowsOf(topic), topic).filter(({ amount }) => amount > 0),
         ) as [KTable<Fact, unknown>, KTable<Fact, unknown>];
         const textOf = (one?: Fact, other?: Fact) => `${one?.amount ?? '-'} ${other?.amount ?? '-'}`;
-        left[kind](right, textOf, { name: 'both' })
+        const join = left[kind] as KTable<Fact, unknown>['outerJoin'];
+        join(right, textOf, { name: 'both' })
           .toStream()
           .to({ name: 'changes' }, (row) => row);
       });
