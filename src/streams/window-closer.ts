@@ -1,5 +1,5 @@
 import { aside } from './aside.ts';
-import { asError, type ComputeOptions, loading } from './compute-batch.ts';
+import { asError, type ComputeOptions } from './compute-batch.ts';
 import { idAt } from './derived-id.ts';
 import {
   type DueHandler,
@@ -11,6 +11,7 @@ import {
   type TopologyNode,
 } from './graph.ts';
 import type { LaneMemory } from './lane-memory.ts';
+import { loading } from './load-for-batch.ts';
 import { atTime } from './piped-records.ts';
 import type { StateChange } from './ports.ts';
 import type { StateDefinition } from './tables.ts';
