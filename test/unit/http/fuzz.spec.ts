@@ -48,6 +48,7 @@ const operationIds = [
   'countDeadLetters',
   'getDeadLetter',
   'replayDeadLetters',
+  'skipVersion',
   'dropDeadLetters',
 ];
 
