@@ -4,7 +4,7 @@ import { type DeadLetter, letterIdentity } from './dead-letter.ts';
 import { findParkedKeys, type KeyScope } from './release-keys.ts';
 
 /** How long nothing may move before it is given up; what is left can be replayed when the projection runs. */
-const patienceMs = 2000;
+const patienceMs = 5000;
 /** A key whose records come faster than they can be brought back does not keep an operator waiting for ever. */
 const chaseMaxMs = 30_000;
 const lookEveryMs = 50;

@@ -118,6 +118,7 @@ const orderState = ({ skipped = [], next, held }: OrderState): OrderState => ({
 });
 
 const passSkipped = (state: OrderState): OrderState => {
+  if (!state.skipped) return state;
   let { next } = state;
   const skipped = new Set(state.skipped);
   while (skipped.delete(next)) next++;

@@ -6,17 +6,16 @@ import {
   type Condemned,
   createCompute,
   type PlaceInput,
-  TroubleLoading,
 } from './compute-batch.ts';
+import { DueLookout } from './due-lookout.ts';
 import { hasBeenOvertaken } from './has-been-overtaken.ts';
 import { LaneMemory } from './lane-memory.ts';
 import { LanePlaces } from './lane-places.ts';
-import type { OwnedPlace, OwnedTask } from './place-tail.ts';
+import { TroubleLoading } from './load-for-batch.ts';
+import type { OwnedPlace } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
-  type DueRequest,
-  type DueState,
   type PendingSince,
   type ProjectionId,
   type RecordSource,
@@ -28,7 +27,6 @@ import {
 import type { DecodedBatch, Place } from './record.ts';
 import { Refusal, tickOf } from './refusal.ts';
 import { shieldedObserver } from './shielded-observer.ts';
-import { expiryOf } from './timers/expiring-state.ts';
 import { globalStatesOf, nodesOfTopology, type Topology } from './topology.ts';
 import { WallClockHorizon } from './wall-clock-horizon.ts';
 
@@ -83,10 +81,7 @@ export class Lane {
   readonly #options: LaneOptions;
   readonly #projection: ProjectionId;
   readonly #compute: Compute;
-  /** States of steps that have something to do when it is due. */
-  readonly #dueStates: readonly string[];
-  /** Whether some of them go by time; what others hold can go on at any time. */
-  readonly #goesByTime: boolean;
+  readonly #due: DueLookout;
   readonly #places: LanePlaces;
   readonly #refusal: Refusal;
   readonly #horizon: WallClockHorizon;
@@ -97,7 +92,6 @@ export class Lane {
   readonly #outstanding: Round[] = [];
   #moved = withResolvers();
   #troubled = false;
-  #hasToldLeftBehind = false;
 
   constructor(options: LaneOptions) {
     const { topology, store, settings, log, stopping } = options;
@@ -108,9 +102,7 @@ export class Lane {
     const { pendingSince, clock } = options;
     this.#horizon = new WallClockHorizon({ pendingSince, clock, log });
     const nodes = nodesOfTopology(topology);
-    const due = nodes.filter(({ onDue }) => onDue);
-    this.#dueStates = due.flatMap(({ state }) => (state ? [expiryOf(state).name] : []));
-    this.#goesByTime = due.some(({ onDue }) => !onDue?.giveUp);
+    this.#due = new DueLookout({ nodes, projection: this.#projection, store, log });
     this.#compute = createCompute({
       topology,
       projection: this.#projection,
@@ -125,15 +117,15 @@ export class Lane {
         ),
     });
     this.#refusal = new Refusal({
-      closesWindows: due.length > 0,
-      holdsRecords: due.some(({ onDue }) => onDue?.giveUp),
+      closesWindows: this.#due.hasSteps,
+      holdsRecords: this.#due.holdsRecords,
       settle: (inputs, condemned) => this.#settleInputs(inputs, undefined, condemned),
       compute: (inputs) => this.#computeNow(inputs),
       commit: (computed) => this.#commit(computed),
       reload: () => this.#reload(),
       isCurrent: (input) => this.#places.isCurrent(input),
       hasDue: (task, wallClockMs) =>
-        this.#hasDue(task, wallClockMs, Math.max(wallClockMs, task.tail.streamTimeMs)),
+        this.#due.isThere(task, wallClockMs, Math.max(wallClockMs, task.tail.streamTimeMs)),
     });
   }
 
@@ -169,18 +161,21 @@ export class Lane {
 
   /** Gives windows the chance to close by the wall clock, in tasks where nothing was left to read or on its way there. */
   async tick(quiet: QuietPlaces): Promise<Round | undefined> {
-    await this.#tellLeftBehind();
-    if (this.#dueStates.length === 0) return undefined;
+    await this.#due.tellLeftBehind([...this.#places.tasks.keys()]);
+    if (!this.#due.hasSteps) return undefined;
     const nowMs = this.#options.clock();
-    const wallClockMs = this.#goesByTime ? Math.min(nowMs, quiet.untilMs) : nowMs;
+    const wallClockMs = this.#due.goesByTime ? Math.min(nowMs, quiet.untilMs) : nowMs;
     const inputs: PlaceInput[] = [];
     let isWaitedFor = false;
     for (const [task, places] of this.#places.tasks) {
       const owned = places.find(({ tail }) => tail.offset !== undefined);
-      if (!owned || (this.#goesByTime && !places.every((place) => quiet.places.get(place) === place.reading)))
+      if (
+        !owned ||
+        (this.#due.goesByTime && !places.every((place) => quiet.places.get(place) === place.reading))
+      )
         continue;
-      if (!(await this.#hasDue(task, nowMs))) continue;
-      if (await this.#hasDue(task, wallClockMs)) inputs.push(tickOf(owned, wallClockMs));
+      if (!(await this.#due.isThere(task, nowMs))) continue;
+      if (await this.#due.isThere(task, wallClockMs)) inputs.push(tickOf(owned, wallClockMs));
       else isWaitedFor = true;
     }
     // What the answer takes for sent may not have been read yet: it counts for what is found quiet after it.
@@ -189,49 +184,6 @@ export class Lane {
     // Others have to be computed again first: the next look is soon enough.
     if (current.length === 0 || !this.#othersAreComputed) return undefined;
     return this.#round(current.map(({ owned }) => tickOf(owned, wallClockMs)));
-  }
-
-  /** Once: a step that was renamed or taken away leaves windows that nobody closes. */
-  async #tellLeftBehind(): Promise<void> {
-    if (this.#hasToldLeftBehind) return;
-    this.#hasToldLeftBehind = true;
-    const everMs = Number.POSITIVE_INFINITY;
-    for (const { partition } of this.#places.tasks.keys()) {
-      const until = { untilMs: everMs, streamTimeMs: everMs, wallClockMs: everMs };
-      const found = await this.#findFirst({ partition, ...until, others: true });
-      if (!found) continue;
-      const { state, key } = found;
-      this.#options.log.warn(
-        { state, key },
-        'Windows of a step that the projection does not have any more are kept and never closed',
-      );
-      return;
-    }
-  }
-
-  /** Whether a window, a timer or an expiry of a task is due, by its stream or by the wall clock. */
-  async #hasDue(
-    { partition, tail: { streamTimeMs } }: OwnedTask,
-    wallClockMs: number,
-    untilMs = wallClockMs,
-  ): Promise<boolean> {
-    if (Math.max(streamTimeMs, wallClockMs) === Number.NEGATIVE_INFINITY) return false;
-    return (await this.#findFirst({ partition, untilMs, streamTimeMs, wallClockMs })) !== undefined;
-  }
-
-  async #findFirst(request: Omit<DueRequest, 'statesMax' | 'states'>): Promise<DueState | undefined> {
-    try {
-      const [due] = await this.#options.store.findDue(this.#projection, {
-        ...request,
-        statesMax: 1,
-        states: this.#dueStates,
-      });
-      return due;
-    } catch (error) {
-      // Whatever is wrong with the store is told by the batches that need it.
-      this.#options.log.debug({ err: error }, 'Windows that are due could not be looked for');
-      return undefined;
-    }
   }
 
   get #othersAreComputed(): boolean {

@@ -1,5 +1,5 @@
 import { aside, noteMissing } from './aside.ts';
-import { asError, type ComputeOptions, loading } from './compute-batch.ts';
+import { asError, type ComputeOptions } from './compute-batch.ts';
 import { dueSince } from './due-times.ts';
 import {
   type Clocks,
@@ -13,6 +13,7 @@ import {
   type TopologyNode,
 } from './graph.ts';
 import type { LaneMemory } from './lane-memory.ts';
+import { loading } from './load-for-batch.ts';
 import { atTime } from './piped-records.ts';
 import type { StateChange } from './ports.ts';
 import type { StateDefinition } from './tables.ts';

@@ -51,6 +51,7 @@ const operationIds = [
   'countDeadLetters',
   'getDeadLetter',
   'replayDeadLetters',
+  'skipVersion',
   'dropDeadLetters',
 ];
 
