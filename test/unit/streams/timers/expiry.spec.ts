@@ -1,19 +1,14 @@
 import { expect } from 'chai';
-import { describeTopology } from '../../../src/streams/describe.ts';
-import type { RowTable } from '../../../src/streams/tables.ts';
-import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
-import type { TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
-import { asRecord, driverOf, type Fact, fact, facts, specTopology } from '../../support/json-stream.ts';
-import { keepLines } from '../../support/logged-lines.ts';
+import { describeTopology } from '../../../../src/streams/describe.ts';
+import type { RowTable } from '../../../../src/streams/tables.ts';
+import { MemoryStateStore } from '../../../../src/streams/testing/memory-state-store.ts';
+import { asRecord, driverOf, type Fact, fact, facts, specTopology } from '../../../support/json-stream.ts';
+import { keepLines } from '../../../support/logged-lines.ts';
+import { sendAt } from '../../../support/processing.ts';
 
 const sums = { initial: 0, fold: (sum: number, { amount }: Fact) => sum + amount };
 const others = { topic: 'others' } as typeof facts;
 const rowTable = { table: 'rows', keyColumn: 'id', columns: ['sum'] } as const satisfies RowTable;
-
-const sendAt = (driver: TopologyTestDriver, ...times: readonly (number | Partial<Fact>)[]): void => {
-  for (const given of times)
-    driver.send('facts', asRecord(fact(typeof given === 'number' ? { time: given } : given)));
-};
 
 describe('a state that expires', () => {
   const aggregated = (table?: RowTable) => {
