@@ -49,7 +49,7 @@ interface Due {
 
 export type CloseWindows = (attempt: TaskAttempt, memory: LaneMemory) => Promise<void>;
 
-/** Hands on the windows of a task whose time has come, by its stream or, when that is quiet, by the wall clock. */
+/** Sees to the windows, timers and expiring states of a task whose time has come, by its stream or by the wall clock. */
 export const createWindowCloser = (
   { topology, store, projection, onWindowFailure }: ComputeOptions,
   compiled: Map<TopologyNode, Step>,

@@ -384,7 +384,7 @@ const settled = async (seed: number, faults: Faults = {}) => {
 };
 
 describe('exactly once', function () {
-  // About 20 s of CPU: the deadline is for machines that have other things to do.
+  // About 40 s of CPU: the deadline is for machines that have other things to do.
   this.timeout(600_000);
 
   it('holds for any interleaving, redelivery, rewind, crash, refusal and zombie (2,000 seeds)', async () => {
