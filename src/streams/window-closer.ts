@@ -69,6 +69,7 @@ export interface WindowCloser {
   ): Promise<void>;
 }
 
+/** Sees to the windows, timers and expiring states of a task whose time has come, by its stream or by the wall clock. */
 export const createWindowCloser = (
   { topology, store, projection, onWindowFailure }: ComputeOptions,
   compiled: Map<TopologyNode, Step>,

@@ -99,7 +99,8 @@ export const resultId = (
 
 export const expiryHandler = (state: StateDefinition): DueHandler => ({
   close: ({ value, untilMs, handOn, drop }) => {
-    const { expiresAtMs: timeMs = Number.POSITIVE_INFINITY } = value as Expiring;
+    const { expiresAtMs: timeMs } = value as Expiring;
+    if (timeMs === undefined) return { value };
     if (timeMs > untilMs) return { value, dueAtMs: timeMs };
     handOn({ name: goneName, timeMs, value: null, movesNoClock: true });
     if (state.expiry) drop(state);
