@@ -5,8 +5,8 @@ import type { FailurePolicy } from './failure-policy.ts';
 import {
   follow,
   nodesOf,
-  type Origin,
   type OutsideCall,
+  originAlone,
   type RecordOperator,
   type TopologyNode,
 } from './graph.ts';
@@ -269,13 +269,6 @@ const pipeNode = (pipe: Pipe): Omit<TopologyNode, 'children'> => ({
   label: pipe.name,
   compile: (next) => (key, value, at) =>
     at.piped.add(pipe, next, { key, value, ...originAlone(at.origin) }, at),
-});
-
-const originAlone = ({ id, timeMs, isEarly, recordedMs }: Origin): Origin => ({
-  id,
-  timeMs,
-  ...(isEarly && { isEarly }),
-  ...(recordedMs !== undefined && { recordedMs }),
 });
 
 const toNode = (step: DerivingStep, make: (value: unknown) => unknown): Omit<TopologyNode, 'children'> => ({
