@@ -8,6 +8,7 @@ export const sums = {
   fold: (sum: number, { amount }: Fact) => sum + amount,
   merge: (one: number, other: number) => one + other,
 };
+
 /** Records of the key "a", or of the one that is given with the time. */
 export const send = (
   driver: TopologyTestDriver,
