@@ -19,6 +19,14 @@ export interface Origin {
   readonly raw?: RawRecord;
 }
 
+/** Without the record that it may be part of. */
+export const originAlone = ({ id, timeMs, isEarly, recordedMs }: Origin): Origin => ({
+  id,
+  timeMs,
+  ...(isEarly && { isEarly }),
+  ...(recordedMs !== undefined && { recordedMs }),
+});
+
 /** Where a step stands: the batch it adds to, and the record that led here. One per batch, moved from record to record. */
 export interface StepContext {
   run: BatchRun;

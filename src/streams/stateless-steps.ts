@@ -1,5 +1,5 @@
 import { type DerivingStep, derive } from './derive.ts';
-import type { Origin, OutsideCall, TopologyNode } from './graph.ts';
+import { type OutsideCall, originAlone, type TopologyNode } from './graph.ts';
 import type { Pipe } from './piped-records.ts';
 import { type StepOptions, stepName } from './step-name.ts';
 
@@ -20,13 +20,6 @@ export const pipeNode = (pipe: Pipe): NodeOf => ({
   label: pipe.name,
   compile: (next) => (key, value, at) =>
     at.piped.add(pipe, next, { key, value, ...originAlone(at.origin) }, at),
-});
-
-const originAlone = ({ id, timeMs, isEarly, recordedMs }: Origin): Origin => ({
-  id,
-  timeMs,
-  ...(isEarly && { isEarly }),
-  ...(recordedMs !== undefined && { recordedMs }),
 });
 
 export const toNode = (step: DerivingStep, make: (value: unknown) => unknown): NodeOf => ({

@@ -1,4 +1,4 @@
-import type { DueHandler, Origin, TopologyNode } from '../graph.ts';
+import { type DueHandler, type Origin, originAlone, type TopologyNode } from '../graph.ts';
 import { keyed } from '../keyed.ts';
 import type { StateDefinition } from '../tables.ts';
 import { positive } from '../windows.ts';
@@ -34,20 +34,13 @@ export const suppressNode = (name: string, every: AtMostEvery): Omit<TopologyNod
       if (!known) return;
       const before = (known.value as SuppressState | undefined) ?? { pace: {}, ready: [] };
       const whenMs = Math.max(at.task.streamTimeMs, 0);
-      const { passed, pace } = offer(before.pace, { origin: originOf(at.origin), value, whenMs }, pauseMs);
+      const { passed, pace } = offer(before.pace, { origin: originAlone(at.origin), value, whenMs }, pauseMs);
       const after = { pace, ready: [...before.ready, ...passed] };
       at.run.write({ place: at.place, state, key, value: after, dueAtMs: dueAtMs(after, pauseMs) });
     },
     onDue: dueHandler(pauseMs),
   };
 };
-
-const originOf = ({ id, timeMs, isEarly, recordedMs }: Origin): Origin => ({
-  id,
-  timeMs,
-  ...(isEarly && { isEarly }),
-  ...(recordedMs !== undefined && { recordedMs }),
-});
 
 /** When there is something to hand on; or else when nothing is left to remember. */
 const dueAtMs = ({ pace, ready: [first] }: SuppressState, pauseMs: number): number =>

@@ -58,7 +58,9 @@ describe('event time', () => {
     await driver.run();
     sendAt(driver, nowMs + 150);
     await driver.run();
-    expect(emitted).to.deep.equal([{ key: 'a', startMs: nowMs, endMs: nowMs + 100, value: 4 }]);
+    expect(emitted).to.deep.equal([
+      { key: 'a', startMs: nowMs, endMs: nowMs + 100, value: 4, isFinal: true },
+    ]);
     expect(driver.lateRecords).to.equal(0);
     // It is counted where no window is asked for, told as early, and in no window.
     expect(driver.table('counts')).to.deep.equal([{ id: 'a', seen: 6 }]);
@@ -127,7 +129,9 @@ describe('event time', () => {
     send(901);
     send(130);
     await driver.run();
-    expect(emitted).to.deep.equal([{ key: 'a', startMs: nowMs, endMs: nowMs + 100, value: 60 }]);
+    expect(emitted).to.deep.equal([
+      { key: 'a', startMs: nowMs, endMs: nowMs + 100, value: 60, isFinal: true },
+    ]);
     expect(driver.deadLetters.map(({ error }) => error.message)).to.deep.equal([
       'The time of a record of facts must be a whole number of milliseconds, and is NaN',
     ]);

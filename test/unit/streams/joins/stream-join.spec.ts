@@ -205,7 +205,7 @@ describe('a join of two streams', () => {
     });
     await inTurn(driver, 'l90', 'r110', 'r120', 'l230');
     expect(driver.output.map(({ value }) => value)).to.deep.equal([
-      { key: 'a', startMs: 100, endMs: 200, value: 'l90 r110;l90 r120;' },
+      { key: 'a', startMs: 100, endMs: 200, value: 'l90 r110;l90 r120;', isFinal: true },
     ]);
   });
 
