@@ -5,7 +5,7 @@ import type { BatchCommit, ProjectionId } from './ports.ts';
 /** What the store is asked to do for a computed batch. */
 export const commitOf = (
   projection: ProjectionId,
-  { run, handled, tails, tasks }: ComputedBatch,
+  { inputs, run, handled, tails, tasks }: ComputedBatch,
 ): BatchCommit => ({
   projection,
   tasks: [...tasks].map(([{ partition }, { before, after }]) => ({
@@ -13,13 +13,15 @@ export const commitOf = (
     expectedCommits: before.commits,
     streamTimeMs: after.streamTimeMs,
   })),
-  moves: [...tails].map(([{ place, name }, { before, after }]) => ({
-    ...place,
+  moves: [...tails].map(([owned, { before, after }]) => ({
+    ...owned.place,
     expectedOffset: before.offset,
     nextOffset: after.offset ?? 0,
     streamTimeMs: after.streamTimeMs,
-    lateRecords: run.lateByPlace.get(name) ?? 0,
-    earlyRecords: run.earlyByPlace.get(name) ?? 0,
+    log: after.log,
+    logBreak: inputs.find((input) => input.owned === owned)?.logBreak,
+    lateRecords: run.lateByPlace.get(owned.name) ?? 0,
+    earlyRecords: run.earlyByPlace.get(owned.name) ?? 0,
   })),
   handled: [...handled.entries()].map(({ place, bucketStartMs, ids }) => ({
     ...place,

@@ -7,7 +7,13 @@ import { bucketOf, HandledByBatch, type LaneMemory } from './lane-memory.ts';
 import { flushPipes } from './piped-records.ts';
 import type { OwnedPlace, OwnedTask, Tail, TaskTail } from './place-tail.ts';
 import type { DeadLetter, LetterKind, ParkedKey, ProjectionId, StateStore } from './ports.ts';
-import { type DecodedRecord, isUndecodable, type UndecodableRecord } from './record.ts';
+import {
+  type DecodedRecord,
+  isUndecodable,
+  type LogBreak,
+  type LogIdentity,
+  type UndecodableRecord,
+} from './record.ts';
 import { RetryBudget } from './retry-budget.ts';
 import { attemptTasks, type PlaceAttempt, type TaskAttempt } from './task-attempt.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
@@ -24,6 +30,10 @@ export interface PlaceInput {
   readonly fromOffset: number | undefined;
   readonly records: readonly AnyRecord[];
   readonly nextOffset: number;
+  /** The log that `nextOffset` belongs to; undefined where it is that of the tail. */
+  readonly log?: LogIdentity | undefined;
+  /** Why the place begins anew at `nextOffset`, where it does. */
+  readonly logBreak?: LogBreak | undefined;
   /** Windows that are due by this time are closed although no record says that time has come: the stream is quiet. */
   readonly wallClockMs?: number;
   /** Which windows of its task are closed, where it is not all whose time has come. */
@@ -212,7 +222,15 @@ class Batch implements ComputedBatch {
     return new Map(
       this.#places.map(({ input, at, before, parked }) => [
         input.owned,
-        { before, after: { offset: input.nextOffset, streamTimeMs: at.placeTimeMs, parked } },
+        {
+          before,
+          after: {
+            offset: input.nextOffset,
+            log: input.log ?? before.log,
+            streamTimeMs: at.placeTimeMs,
+            parked,
+          },
+        },
       ]),
     );
   }

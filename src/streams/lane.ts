@@ -330,6 +330,7 @@ export class Lane {
       );
     }
     this.#look(run.looks);
+    this.#tellOfBreaks(computed);
     observer.applied({
       projection: this.#projection,
       places: computed.inputs.map(({ owned, records }) => ({ ...owned.place, records: records.length })),
@@ -341,6 +342,15 @@ export class Lane {
       commitMs: clock() - startedMs,
     });
     return appliedBy(computed);
+  }
+
+  #tellOfBreaks({ inputs, tails }: ComputedBatch): void {
+    for (const { owned, logBreak, fromOffset = 0, nextOffset: offset } of inputs) {
+      if (!logBreak) continue;
+      const { streamTimeMs } = tails.get(owned)?.before ?? owned.tail;
+      const told = { ...owned.place, logBreak, offsetBefore: fromOffset, offset, streamTimeMs };
+      this.#options.observer.begunAnew(this.#projection, told);
+    }
   }
 
   /** The batch is committed: whoever only looks at its values cannot undo that, and one line says what is wrong with them. */

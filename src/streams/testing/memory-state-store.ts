@@ -4,6 +4,7 @@ import {
   type Checkpoint,
   type CommitOutcome,
   type DerivedEvent,
+  type Move,
   type ParkedKey,
   type ProjectionId,
   RefusedData,
@@ -37,6 +38,7 @@ interface Contents {
   readonly counters: Map<string, Map<string, Row>>;
   readonly states: Map<string, StoredState>;
   readonly derived: DerivedEvent[];
+  readonly logBreaks: Move[];
 }
 
 const idOf = ({ name, version }: ProjectionId): string => `${name} v${version}`;
@@ -59,6 +61,7 @@ export class MemoryStateStore implements StateStore {
     counters: new Map(),
     states: new Map(),
     derived: [],
+    logBreaks: [],
   };
   /** Says what is wrong with a row, as a constraint of a database would. */
   readonly #check: (table: string, row: Row) => string | undefined;
@@ -203,6 +206,11 @@ export class MemoryStateStore implements StateStore {
     return this.#contents.derived;
   }
 
+  /** Moves of checkpoints to where places begin anew. */
+  get logBreaks(): readonly Move[] {
+    return this.#contents.logBreaks;
+  }
+
   /** Events that are handled and in no window. */
   get missed(): ReadonlySet<string> {
     return this.#contents.missed;
@@ -226,7 +234,11 @@ export class MemoryStateStore implements StateStore {
 }
 
 const withoutLate = (stored: StoredCheckpoint | undefined): Checkpoint | undefined =>
-  stored && { nextOffset: stored.nextOffset, streamTimeMs: stored.streamTimeMs };
+  stored && {
+    nextOffset: stored.nextOffset,
+    streamTimeMs: stored.streamTimeMs,
+    ...(stored.log && { log: stored.log }),
+  };
 
 const bucketId = (projection: ProjectionId, at: Place & { readonly bucketStartMs: number }): string =>
   `${idOf(projection)} ${placeText(at)} ${at.bucketStartMs}`;
@@ -243,6 +255,7 @@ const copyOf = (contents: Contents): Contents => ({
   counters: new Map([...contents.counters].map(([table, rows]) => [table, new Map(rows)])),
   states: new Map(contents.states),
   derived: [...contents.derived],
+  logBreaks: [...contents.logBreaks],
 });
 
 const moveTasks = (next: Contents, { projection, tasks }: BatchCommit): boolean => {
@@ -259,9 +272,11 @@ const moveCheckpoints = (next: Contents, { projection, moves }: BatchCommit): bo
     const id = `${idOf(projection)} ${placeText(move)}`;
     const before = next.checkpoints.get(id);
     if (before?.nextOffset !== move.expectedOffset) return false;
+    if (move.logBreak) next.logBreaks.push(move);
     next.checkpoints.set(id, {
       nextOffset: move.nextOffset,
       streamTimeMs: move.streamTimeMs,
+      ...(move.log && { log: move.log }),
       lateRecords: (before?.lateRecords ?? 0) + move.lateRecords,
       earlyRecords: (before?.earlyRecords ?? 0) + move.earlyRecords,
     });
