@@ -1,7 +1,7 @@
 import { parseReplayMark, replayHeader } from '../kafka/fetched-record.ts';
 import { Signal } from '../kafka/signal.ts';
 import type { StoredRecord, TopicReader } from '../kafka/topic-reader.ts';
-import type { RecordSource, SourceHandlers } from '../streams/ports.ts';
+import type { RecordSource, SeekOptions, SourceHandlers } from '../streams/ports.ts';
 import { type Place, placeText, type RawBatch, type RawRecord } from '../streams/record.ts';
 
 export interface PlaceOffset extends Place {
@@ -143,7 +143,7 @@ export class TopicSource implements RecordSource {
     };
   }
 
-  seek(place: Place, offset: number, options?: { readonly afterMs: number }): number {
+  seek(place: Place, offset: number, options?: SeekOptions): number {
     const reading = ++this.#readings;
     const own = this.#places.get(placeText(place));
     if (own) {

@@ -19,6 +19,7 @@ import { loadPlaces } from './load-places.ts';
 import { loadStates } from './load-states.ts';
 import { isKnownFact, markFacts, type ToldFact } from './mark-facts.ts';
 import { moveCheckpoints } from './move-checkpoints.ts';
+import { noteLogBreaks } from './note-log-breaks.ts';
 import { createProjectionScopes, type ProjectionScopes } from './projection-scopes.ts';
 import { asRefusedData } from './refused-data.ts';
 import { createRowStatements, type RowStatementsOf } from './row-table.ts';
@@ -146,6 +147,7 @@ const commitBatch = async (
 ): Promise<CommitOutcome & { readonly hasTold: boolean }> => {
   const { projection } = batch;
   if (!(await moveCheckpoints(tx, batch))) throw new Fenced();
+  await noteLogBreaks(tx, projection, batch.moves);
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
   await storeHandled(tx, batch.segments);
   await storeMissed(tx, batch.missedSegments);

@@ -38,7 +38,7 @@ interface Contents {
   readonly counters: Map<string, Map<string, Row>>;
   readonly states: Map<string, StoredState>;
   readonly derived: DerivedEvent[];
-  readonly logBreaks: Move[];
+  readonly logBreaks: (Move & { readonly projection: ProjectionId })[];
 }
 
 const idOf = ({ name, version }: ProjectionId): string => `${name} v${version}`;
@@ -207,7 +207,7 @@ export class MemoryStateStore implements StateStore {
   }
 
   /** Moves of checkpoints to where places begin anew. */
-  get logBreaks(): readonly Move[] {
+  get logBreaks(): Contents['logBreaks'] {
     return this.#contents.logBreaks;
   }
 
@@ -272,7 +272,7 @@ const moveCheckpoints = (next: Contents, { projection, moves }: BatchCommit): bo
     const id = `${idOf(projection)} ${placeText(move)}`;
     const before = next.checkpoints.get(id);
     if (before?.nextOffset !== move.expectedOffset) return false;
-    if (move.logBreak) next.logBreaks.push(move);
+    if (move.logBreak) next.logBreaks.push({ ...move, projection });
     next.checkpoints.set(id, {
       nextOffset: move.nextOffset,
       streamTimeMs: move.streamTimeMs,
