@@ -148,7 +148,9 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
                 candidate.partition === partition,
             );
             const next = checkpoint?.nextOffset ?? null;
-            return { partition, endOffset: offset, checkpoint: next, lag: Math.max(0, offset - (next ?? 0)) };
+            // A checkpoint behind the end is that of another log: all of this one is still to be read.
+            const lag = next !== null && next > offset ? offset : offset - (next ?? 0);
+            return { partition, endOffset: offset, checkpoint: next, lag };
           })
           .sort((a, b) => a.partition - b.partition);
         const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0);
