@@ -70,16 +70,19 @@ export class LanePlaces {
     if (batch.logBreak) return this.#beginAnew(owned, batch);
     const { offset } = owned.tail;
     if (offset !== undefined && batch.fromOffset > offset && !this.#isGone(owned, offset, batch.fromOffset)) {
-      this.readAgain(owned);
+      this.#readFrom(owned, offset);
+      return undefined;
+    }
+    if (offset !== undefined && batch.fromOffset < offset) {
+      // Nobody has asked whether the log that it was read in is that of the checkpoint: it is read from there on.
+      this.#readFrom(owned, offset);
       return undefined;
     }
     owned.expectsOffset = false;
     owned.firstOffset ??= batch.fromOffset;
     if (batch.stopped) this.#waitFor(owned, batch.stopped, batch);
-    if (batch.nextOffset <= (offset ?? batch.fromOffset)) return undefined;
-    const records =
-      offset === undefined ? batch.records : batch.records.filter(({ raw }) => raw.offset >= offset);
-    const { nextOffset, log } = batch;
+    if (batch.nextOffset <= batch.fromOffset) return undefined;
+    const { records, nextOffset, log } = batch;
     return { owned, epoch: owned.epoch, fromOffset: offset, records, nextOffset, log };
   }
 
@@ -139,8 +142,13 @@ export class LanePlaces {
   readAgain(owned: OwnedPlace): void {
     const offset = owned.tail.offset ?? owned.firstOffset;
     if (offset === undefined) return;
-    owned.reading = this.#options.seek(owned.place, offset, { log: owned.tail.log });
+    this.#readFrom(owned, offset);
     owned.epoch++;
+  }
+
+  /** What was accepted of it before is on its way and counts. */
+  #readFrom(owned: OwnedPlace, offset: number): void {
+    owned.reading = this.#options.seek(owned.place, offset, { log: owned.tail.log });
     owned.expectsOffset = true;
   }
 }
