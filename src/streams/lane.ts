@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { begunAnewBy } from './begun-anew.ts';
 import { commitOf } from './commit-of.ts';
 import {
   type Compute,
@@ -337,7 +338,7 @@ export class Lane {
       );
     }
     this.#look(run.looks);
-    this.#tellOfBreaks(computed);
+    for (const anew of begunAnewBy(computed)) observer.begunAnew(this.#projection, anew);
     observer.applied({
       projection: this.#projection,
       places: computed.inputs.map(({ owned, records }) => ({ ...owned.place, records: records.length })),
@@ -349,15 +350,6 @@ export class Lane {
       commitMs: clock() - startedMs,
     });
     return appliedBy(computed);
-  }
-
-  #tellOfBreaks({ inputs, tails }: ComputedBatch): void {
-    for (const { owned, logBreak, fromOffset = 0, nextOffset: offset } of inputs) {
-      if (!logBreak) continue;
-      const { streamTimeMs } = tails.get(owned)?.before ?? owned.tail;
-      const told = { ...owned.place, logBreak, offsetBefore: fromOffset, offset, streamTimeMs };
-      this.#options.observer.begunAnew(this.#projection, told);
-    }
   }
 
   /** The batch is committed: whoever only looks at its values cannot undo that, and one line says what is wrong with them. */

@@ -20,6 +20,7 @@ describe('a broker that comes back without its unflushed tail', function () {
   this.timeout(300_000);
   const shared = useWorkspace({
     TOPIC_PARTITIONS: '3',
+    SCHEMA_REGISTRY_REQUEST_TIMEOUT_MS: '60000',
     STREAMS_RETRY_DELAY_MS: '100',
     STREAMS_HEARTBEAT_INTERVAL_MS: '300',
     STREAMS_SESSION_TIMEOUT_MS: '6000',

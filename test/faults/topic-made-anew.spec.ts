@@ -23,6 +23,7 @@ describe('a topic that is deleted and made anew', function () {
   this.timeout(300_000);
   const workspace = useWorkspace({
     TOPIC_PARTITIONS: String(partitions),
+    SCHEMA_REGISTRY_REQUEST_TIMEOUT_MS: '60000',
     STREAMS_RETRY_DELAY_MS: '100',
     STREAMS_HEARTBEAT_INTERVAL_MS: '300',
     STREAMS_SESSION_TIMEOUT_MS: '6000',

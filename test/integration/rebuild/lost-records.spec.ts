@@ -12,7 +12,10 @@ import { useWorkspace, type Workspace } from '../../support/stack.ts';
 
 describe('a rebuild, and topics that lose records', function () {
   this.timeout(180_000);
-  const workspace = useWorkspace({ STREAMS_RETRY_DELAY_MS: '100' });
+  const workspace = useWorkspace({
+    SCHEMA_REGISTRY_REQUEST_TIMEOUT_MS: '60000',
+    STREAMS_RETRY_DELAY_MS: '100',
+  });
   let space: Workspace;
   let db: Database;
   let load: ShopLoad;
