@@ -14,7 +14,7 @@ create or replace view projection_waiting_key as
   select projection, version, state, key, topic, partition, (value ->> 'next')::bigint as missing_version,
          jsonb_array_length(value -> 'held') as records, changed_at
   from projection_state
-  where jsonb_path_exists(value, '$.held[0]') and value ? 'next';
+  where jsonb_path_exists(value, '$.held[0]') and value ? 'next' and due_at is null;
 
 create table order_receipt (
   order_id    text primary key,

@@ -4,6 +4,7 @@ import type { Endpoints } from '../infra/infrastructure.ts';
 import { topicRefusalOf } from '../kafka/publish-error.ts';
 import { connectTopicAdmin, type TopicAdmin } from '../kafka/topic-admin.ts';
 import type { Database } from '../postgres/database.ts';
+import { type LogBreakStatus, listLogBreaks } from '../relay-admin/list-log-breaks.ts';
 import { type RelayStatus, readRelayStatus } from '../relay-admin/read-relay-status.ts';
 import { topicsOf } from '../streams/topology.ts';
 import type { Adapters } from './adapters.ts';
@@ -25,6 +26,8 @@ export interface PipelineStatus {
   readonly standingKeys: readonly StandingKeys[];
   /** Projections with records that no window took: too late for it, or of a time too far in the future to be believed. */
   readonly outOfTime: readonly OutOfTime[];
+  /** Topics that have lost events, until they are published again. */
+  readonly logBreaks: readonly LogBreakStatus[];
   readonly readModels: readonly {
     readonly table: string;
     readonly rows: number;
@@ -70,15 +73,16 @@ export const readPipelineStatus = async (
   config: Config,
   endpoints: Endpoints,
 ): Promise<PipelineStatus> => {
-  const [outbox, relay, topics, standingKeys, outOfTime, readModels] = await Promise.all([
+  const [outbox, relay, topics, standingKeys, outOfTime, logBreaks, readModels] = await Promise.all([
     readOutbox(adapters.database),
     readRelayStatus(adapters.database, config.relay),
     readTopicsIfPossible(adapters, config, endpoints),
     adapters.database.execute<StandingKeys>(standingKeysStatement),
     adapters.database.execute<OutOfTime>(outOfTimeStatement),
+    listLogBreaks(adapters.database),
     readReadModels(adapters.database),
   ]);
-  return { outbox, relay, ...topics, standingKeys, outOfTime, readModels };
+  return { outbox, relay, ...topics, standingKeys, outOfTime, logBreaks, readModels };
 };
 
 /** Counting exactly takes a second per ten million rows; from here on PostgreSQL's own estimate is good enough. */
@@ -146,7 +150,9 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
                 candidate.partition === partition,
             );
             const next = checkpoint?.nextOffset ?? null;
-            return { partition, endOffset: offset, checkpoint: next, lag: Math.max(0, offset - (next ?? 0)) };
+            // A checkpoint behind the end is that of another log: all of this one is still to be read.
+            const lag = next !== null && next > offset ? offset : offset - (next ?? 0);
+            return { partition, endOffset: offset, checkpoint: next, lag };
           })
           .sort((a, b) => a.partition - b.partition);
         const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0);

@@ -28,6 +28,7 @@ import { consumerGroupOf, eventActionsOf, projections } from './projections.ts';
 import { type RunningBuild, runLiveBuild } from './run-live-build.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
+import { tellingOfLogBreaks } from './tell-of-log-breaks.ts';
 
 export interface ProjectorOptions {
   readonly adapters: Adapters;
@@ -151,7 +152,7 @@ const run = (
     decoder: createEnvelopeDecoder(adapters.registry),
     store,
     deadLetters: createDeadLetterTopics(producer),
-    observer,
+    observer: tellingOfLogBreaks(observer, { database: adapters.database, log }),
     pendingSince: async () => (await findOldestUnsent(adapters.database))?.getTime(),
     settings: {
       ...streams,

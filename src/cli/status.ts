@@ -20,7 +20,7 @@ export const statusCommand = (): Command =>
 const number = (value: number): string => value.toLocaleString('en-US');
 
 export const picture = (status: PipelineStatus, now: Date): string => {
-  const { outbox, relay, standingKeys, outOfTime, readModels } = status;
+  const { outbox, relay, standingKeys, outOfTime, logBreaks, readModels } = status;
   return [
     'OUTBOX',
     `  ${outbox.rowsAreEstimated ? 'about ' : ''}${number(outbox.rows)} rows, newest id ${outbox.newestId}, ${ago(outbox.newestAt, now)}`,
@@ -28,6 +28,7 @@ export const picture = (status: PipelineStatus, now: Date): string => {
     ...relayPicture(relay, now).map((line) => `  ${line}`),
     'TOPICS',
     indent(topicsPicture(status)),
+    ...logBreaks.map((told) => `  ${logBreakLine(told, now)}`),
     'READ MODELS',
     indent(
       table(
@@ -60,6 +61,12 @@ const standingKeysLine = (
     ? `${what}: an earlier record is among the dead letters (npx millrace dlq list --projection ${projection}). When its cause is mended: npx millrace dlq replay --key ${quoted(example)} --projection ${projection} --yes`
     : `${what}: version ${missingVersion} is missing. It may be on its way (npx millrace outbox failed), or a dead letter (npx millrace dlq list --projection ${projection} --key ${quoted(example)}). If it will never come: npx ${skipCommand({ projection, key: example, version: missingVersion ?? 1 })}`;
 };
+
+const logBreakLine = (
+  { projection, topic, kind, partitions, at, resyncFromId }: PipelineStatus['logBreaks'][number],
+  now: Date,
+): string =>
+  `${topic} ${kind === 'recreated' ? 'was deleted and made anew' : 'has lost the end of its log'} under ${projection} (${partitions} ${partitions === 1 ? 'partition' : 'partitions'}, ${ago(at, now)}): events may be missing. npx millrace relay resync --from-id ${resyncFromId} publishes them again`;
 
 const outOfTimeLine = ({
   projection,

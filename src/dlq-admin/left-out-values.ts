@@ -1,4 +1,4 @@
-import type { TopicReader } from '../kafka/topic-reader.ts';
+import type { StoredRecord, TopicReader } from '../kafka/topic-reader.ts';
 import { type DeadLetter, isReplayable } from './dead-letter.ts';
 import { type LetterPlace, placeKey } from './letter-id.ts';
 import { readPlaces } from './scan-letters.ts';
@@ -30,6 +30,10 @@ export const findLettersWithoutValue = async (
   );
 };
 
+/** A topic that was made anew, or has lost its end, has other records at the same offsets. */
+const isOf = (letter: DeadLetter, { key, value }: StoredRecord): boolean =>
+  (key?.toString('utf8') ?? null) === letter.key && value?.length === letter.valueBytes;
+
 /** The values that were left out of these letters, from their topics; those that are gone are missing. */
 export const readLeftOutValues = async (
   reader: TopicReader,
@@ -46,7 +50,7 @@ export const readLeftOutValues = async (
   return new Map(
     [...places].flatMap(([letter, place]) => {
       const record = records.get(placeKey(place));
-      return record ? [[letter, record.value] as const] : [];
+      return record && isOf(letter, record) ? [[letter, record.value] as const] : [];
     }),
   );
 };

@@ -7,6 +7,7 @@ export const batchHeaderSize = 61;
 export const lengthAt = 8;
 /** Offset and length themselves are not counted. Older formats begin with the same two fields. */
 export const lengthCountsFrom = 12;
+export const leaderEpochAt = 12;
 export const magicAt = 16;
 export const magicOfBatches = 2;
 export const checksumAt = 17;

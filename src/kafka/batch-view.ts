@@ -10,6 +10,7 @@ import {
   isLogAppendTime,
   isTransactional,
   lastOffsetDeltaAt,
+  leaderEpochAt,
   lengthAt,
   lengthCountsFrom,
   magicAt,
@@ -64,6 +65,13 @@ export class BatchView {
 
   get records(): number {
     return this.isOldFormat ? 1 : Math.max(0, this.bytes.readInt32BE(this.start + countAt));
+  }
+
+  /** Of the broker that wrote it; undefined where nobody knows. The checksum leaves it out. */
+  get leaderEpoch(): number | undefined {
+    if (this.isOldFormat) return undefined;
+    const epoch = this.bytes.readInt32BE(this.start + leaderEpochAt);
+    return epoch < 0 ? undefined : epoch;
   }
 
   get #attributes(): number {

@@ -2,6 +2,7 @@ import type { Cluster, Consumer, Kafka } from 'kafkajs';
 import type { Place } from '../streams/record.ts';
 import { type Fetching, takeOverFetches } from './own-fetches.ts';
 import { assignByPartitionNumber } from './partition-assigner.ts';
+import { findTopicIds } from './topic-ids.ts';
 
 export interface GroupMemberOptions {
   readonly groupId: string;
@@ -26,6 +27,8 @@ export interface GroupMember {
   firstOffset(place: Place): Promise<number>;
   /** How many partitions each topic has, as the brokers say now. */
   partitionCounts(): Promise<ReadonlyMap<string, number>>;
+  /** The id that each topic has, as the brokers say now. */
+  topicIds(): Promise<ReadonlyMap<string, string>>;
   stop(): Promise<void>;
 }
 
@@ -83,6 +86,12 @@ export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): Gr
       const known = cluster;
       await known.refreshMetadata();
       return new Map(options.topics.map((topic) => [topic, known.findTopicPartitionMetadata(topic).length]));
+    },
+    topicIds: async () => {
+      const ids = await findTopicIds(cluster, options.topics);
+      const missing = options.topics.find((topic) => !ids.has(topic));
+      if (missing !== undefined) throw new Error(`The brokers know no topic ${missing}`);
+      return ids;
     },
     stop: () => consumer.disconnect(),
   };

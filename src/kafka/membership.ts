@@ -16,6 +16,8 @@ export interface MembershipOptions {
    * none may be read. Asked again and again until there are none.
    */
   readonly heldPlaces: (assigned: readonly Place[]) => Promise<readonly Place[]>;
+  /** The ids that the topics have now. Throws where that is not known. */
+  readonly topicIds: () => Promise<ReadonlyMap<string, string>>;
   readonly log: Logger;
 }
 
@@ -76,12 +78,21 @@ export class Membership {
     assigned: readonly (Place & { readonly reading: number })[],
     generation: number,
   ): Promise<void> {
-    const { queue, handlers, onKnown } = this.#options;
+    const { queue, handlers, onKnown, topicIds } = this.#options;
     const starts = await handlers.onAssigned(assigned);
+    const ids = await topicIds();
     if (generation !== this.#generation) return;
-    const offsets = new Map(starts.map((start) => [placeText(start), start.offset]));
-    for (const place of assigned) queue.open(place, offsets.get(placeText(place)) ?? this.#ruleOffset());
-    onKnown(starts.flatMap(({ offset, ...place }) => (offset === undefined ? [] : [{ ...place, offset }])));
+    const known = new Map(starts.map((start) => [placeText(start), start]));
+    for (const place of assigned) {
+      const start = known.get(placeText(place));
+      const topicId = ids.get(place.topic);
+      queue.open(place, start?.offset ?? this.#ruleOffset(), { log: start?.log, topicId });
+    }
+    onKnown(
+      starts.flatMap(({ topic, partition, offset }) =>
+        offset === undefined ? [] : [{ topic, partition, offset }],
+      ),
+    );
   }
 
   /** Those that are read meanwhile are asked for anew, too: what is kept of them has moved. */

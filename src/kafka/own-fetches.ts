@@ -1,8 +1,14 @@
-import kafkajs, { type Broker, type Cluster } from 'kafkajs';
-import { decodeFetchResponse, type FetchedPartition, fetchVersion } from './fetch-response.ts';
-
-// A CommonJS module: Node does not see this one among its named exports.
-const { KafkaJSNonRetriableError } = kafkajs;
+import type { Broker, Cluster } from 'kafkajs';
+import {
+  type AskedPartition,
+  encodeFetchRequest,
+  type FetchFields,
+  fetchVersion,
+  topicIdOf,
+} from './fetch-request.ts';
+import { decodeFetchResponse, type FetchedPartition } from './fetch-response.ts';
+import { flexibleRequest } from './flexible-fields.ts';
+import { requireVersion } from './topic-ids.ts';
 
 /** What a broker is asked for. */
 export interface FetchCall {
@@ -12,11 +18,7 @@ export interface FetchCall {
   readonly maxBytes: number;
   readonly topics: readonly {
     readonly topic: string;
-    readonly partitions: readonly {
-      readonly partition: number;
-      readonly fetchOffset: string;
-      readonly maxBytes: number;
-    }[];
+    readonly partitions: readonly AskedPartition[];
   }[];
 }
 
@@ -33,13 +35,14 @@ export interface Fetching {
 }
 
 interface ProtocolRequest {
-  readonly request: { readonly apiVersion: number };
+  readonly request: object;
   readonly response: { readonly parse: (answer: unknown) => Promise<unknown> };
 }
 
-type Lookup = (apiKey: number, definition: unknown) => (fields: unknown) => ProtocolRequest;
+type Lookup = (apiKey: number, definition: unknown) => (fields: FetchFields) => ProtocolRequest;
 
 interface BrokerInternals {
+  readonly versions: Readonly<Record<number, { readonly maxVersion: number }>>;
   lookupRequest: Lookup;
   fetch(call: FetchCall): Promise<unknown>;
 }
@@ -100,19 +103,24 @@ const send = async (
   await fetch.call(Object.create(broker, { lookupRequest }) as BrokerInternals, planned.call);
 };
 
-/** The request stays kafkajs's; its answer is read here, and what the broker complains about is kafkajs's again. */
+/** Which partitions are asked is kafkajs's to say, and what the broker complains about; how it is said and read is ours. */
 const answeredTo =
   (planned: PlannedFetch, broker: BrokerInternals): Lookup =>
   (apiKey, definition) =>
   (fields) => {
-    const { request, response } = broker.lookupRequest(apiKey, definition)(fields);
-    if (request.apiVersion !== fetchVersion) {
-      throw new KafkaJSNonRetriableError(
-        `The broker answers fetches in version ${request.apiVersion} and not ${fetchVersion}: Kafka 2.3 or newer is needed`,
-      );
-    }
+    requireVersion(broker, { api: apiKey, version: fetchVersion });
+    const topics = new Map(
+      fields.topics.map(({ topic, partitions }) => [topicIdOf(topic, partitions), topic] as const),
+    );
+    const request = {
+      apiKey,
+      apiVersion: fetchVersion,
+      apiName: 'Fetch',
+      encode: async () => flexibleRequest(encodeFetchRequest(fields)),
+    };
+    const { response } = broker.lookupRequest(apiKey, definition)(fields);
     const decode = async (bytes: Buffer): Promise<unknown> => {
-      const { throttleMs, partitions } = decodeFetchResponse(bytes);
+      const { throttleMs, partitions } = decodeFetchResponse(bytes, topics);
       planned.accept(partitions);
       return { throttleTime: 0, clientSideThrottleTime: throttleMs, responses: complaints(partitions) };
     };
@@ -122,10 +130,14 @@ const answeredTo =
 /** Offsets that are gone are no trouble of the broker's; whoever planned the fetch has been told. */
 export const outOfRange = 1;
 
+const unknownTopic = 3;
+/** The broker has no topic with that id, or another one of the name. kafkajs knows topics by name only, and asks for them anew. */
+const unknownTopicIds: ReadonlySet<number> = new Set([100, 103]);
+
 const complaints = (partitions: readonly FetchedPartition[]): readonly unknown[] =>
   partitions
     .filter(({ errorCode }) => errorCode !== 0 && errorCode !== outOfRange)
     .map(({ topic, partition, errorCode }) => ({
       topicName: topic,
-      partitions: [{ partition, errorCode }],
+      partitions: [{ partition, errorCode: unknownTopicIds.has(errorCode) ? unknownTopic : errorCode }],
     }));

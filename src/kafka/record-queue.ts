@@ -1,15 +1,23 @@
-import { type Place, placeText, type RawBatch } from '../streams/record.ts';
+import type { SeekOptions } from '../streams/ports.ts';
+import { type LogBreak, type Place, placeText, type RawBatch } from '../streams/record.ts';
 import type { FetchedPartition } from './fetch-response.ts';
 import { type FetchCall, outOfRange, type PlannedFetch } from './own-fetches.ts';
-import { type OnDamage, PlaceQueue } from './place-queue.ts';
+import { type OnDamage, PlaceQueue, type PlaceStart } from './place-queue.ts';
 import { Signal } from './signal.ts';
+
+export interface OutOfRange extends Place {
+  readonly reading: number;
+  readonly offset: number;
+  /** Set where the place begins anew and nobody has been told yet. */
+  readonly logBreak?: LogBreak | undefined;
+}
 
 export interface RecordQueueOptions {
   /** Fetched bytes that wait to be taken, over all places, besides the batch that is just being taken of each. */
   readonly bytesMax: number;
   readonly clock?: () => number;
   /** The topic has no such offset (any more). The place stays closed until somebody opens it. */
-  readonly onOutOfRange: (place: Place & { readonly reading: number; readonly offset: number }) => void;
+  readonly onOutOfRange: (place: OutOfRange) => void;
   /** A batch came damaged. It is fetched again, or condemned where it comes damaged in the same way every time. */
   readonly onDamage: OnDamage;
   /** A place whose start nobody knew begins where the broker's group stands. */
@@ -67,19 +75,31 @@ export class RecordQueue {
   }
 
   /** Fetches the place from there on, provided that it is still the same reading of it. */
-  open(place: Place & { readonly reading: number }, offset: number | undefined): void {
+  open(
+    place: Place & { readonly reading: number },
+    offset: number | undefined,
+    known: Omit<PlaceStart, 'offset'> = {},
+  ): void {
     const queue = this.#queues.get(placeText(place));
     if (queue?.reading !== place.reading) return;
-    queue.open({ offset, nowMs: this.#clock() });
+    queue.open({ offset, ...known }, { nowMs: this.#clock() });
     this.freed.raise();
   }
 
-  seek(place: Place, offset: number, afterMs = 0): number {
+  /** Fetches the place from there on, and tells whoever takes that what was taken before is not in its log any more. */
+  openAnew(place: Place & { readonly reading: number }, logBreak: LogBreak, offset: number): void {
+    const queue = this.#queues.get(placeText(place));
+    if (queue?.reading !== place.reading) return;
+    queue.openAnew(logBreak, { offset, nowMs: this.#clock() });
+    this.freed.raise();
+  }
+
+  seek(place: Place, offset: number, { afterMs, log }: SeekOptions = {}): number {
     const reading = ++this.#readings;
     const queue = this.#queues.get(placeText(place));
     if (queue) {
       queue.reading = reading;
-      queue.open({ offset, nowMs: this.#clock(), afterMs });
+      queue.open({ offset, log }, { nowMs: this.#clock(), afterMs });
       this.freed.raise();
     }
     return reading;
@@ -108,7 +128,7 @@ export class RecordQueue {
         const maxBytes = Math.max(placeBytesMin, Math.min(placeBytesMax, this.#share - queue.bytes));
         bytes += maxBytes;
         asked.set(placeText(queue.place), { queue, offset });
-        return [{ partition, fetchOffset: String(offset), maxBytes }];
+        return [{ partition, fetchOffset: String(offset), maxBytes, ...queue.asked }];
       }),
     }));
     if (asked.size === 0) return undefined;
@@ -153,7 +173,10 @@ export class RecordQueue {
     if (fetched.errorCode === outOfRange) {
       if (queue.fetchOffset !== offset) return;
       queue.close();
-      this.#options.onOutOfRange({ ...queue.place, reading: queue.reading, offset });
+      const { place, reading, logBreak } = queue;
+      this.#options.onOutOfRange({ ...place, reading, offset, logBreak });
+    } else if (fetched.divergence) {
+      if (queue.fetchOffset === offset) queue.diverge(fetched.divergence);
     } else if (
       fetched.errorCode === 0 &&
       queue.accept(fetched, { offset, askedAtMs, nowMs: this.#clock() })

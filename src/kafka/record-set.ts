@@ -11,6 +11,8 @@ export interface RecordSet {
   readonly bytes: Buffer;
   readonly records: number;
   readonly nextOffset: number;
+  /** Of the last record. */
+  readonly leaderEpoch: number | undefined;
 }
 
 /** Looks at the batches' headers only: records are read when they are taken. Nothing where no batch is whole. */
@@ -21,7 +23,14 @@ export const measureRecordSet = (bytes: Buffer): RecordSet | undefined => {
     records += batch.records;
     last = batch;
   }
-  return last && { bytes: bytes.subarray(0, last.end), records, nextOffset: last.lastOffset + 1 };
+  return (
+    last && {
+      bytes: bytes.subarray(0, last.end),
+      records,
+      nextOffset: last.lastOffset + 1,
+      leaderEpoch: last.leaderEpoch,
+    }
+  );
 };
 
 /** What a broker's answer has of a partition from there on; nothing where it has not even an offset to move to. */
@@ -51,6 +60,9 @@ export class RecordSetReader {
   #offsetMax = 0;
   #recordsAhead: number;
   #nextOffset: number;
+  #leaderEpoch: number | undefined;
+  /** Of the batch at hand. */
+  #batchEpoch: number | undefined;
 
   constructor(set: RecordSet, options: { fromOffset: number; aborted: readonly AbortedTransaction[] }) {
     this.#set = set;
@@ -63,6 +75,11 @@ export class RecordSetReader {
   /** The offset to go on with after what was read. */
   get nextOffset(): number {
     return this.#nextOffset;
+  }
+
+  /** Of the record before `nextOffset`; undefined before anything was read. */
+  get leaderEpoch(): number | undefined {
+    return this.#leaderEpoch;
   }
 
   /** Of batches that were not begun yet. */
@@ -127,6 +144,7 @@ export class RecordSetReader {
   }
 
   #moveTo(offset: number): void {
+    this.#leaderEpoch = this.#batchEpoch;
     this.#nextOffset = Math.max(this.#nextOffset, Math.min(offset, this.#offsetMax));
   }
 
@@ -135,6 +153,7 @@ export class RecordSetReader {
     const view = BatchView.at(bytes, this.#at);
     this.#at = view?.end ?? bytes.length;
     this.#recordsAhead -= view?.records ?? 0;
+    this.#batchEpoch = view?.leaderEpoch;
     this.#offsetMax = BatchView.at(bytes, this.#at)?.baseOffset ?? nextOffset;
     return view;
   }

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { Kafka } from 'kafkajs';
 import type { Logger } from 'pino';
-import type { RecordSource, SourceHandlers } from '../streams/ports.ts';
+import type { RecordSource, SeekOptions, SourceHandlers } from '../streams/ports.ts';
 import type { Place, RawBatch } from '../streams/record.ts';
 import { AppliedOffsets } from './applied-offsets.ts';
 import { atMost } from './at-most.ts';
@@ -9,7 +9,7 @@ import { createGroupMember, type GroupMember } from './group-member.ts';
 import { Membership } from './membership.ts';
 import type { OnDamage } from './place-queue.ts';
 import { ProgressWatchdog } from './progress-watchdog.ts';
-import { RecordQueue } from './record-queue.ts';
+import { type OutOfRange, RecordQueue } from './record-queue.ts';
 
 export interface RecordSourceOptions {
   readonly groupId: string;
@@ -89,6 +89,7 @@ class KafkaSource implements RecordSource {
       retryDelayMs,
       onKnown: (offsets) => this.reportApplied(offsets),
       heldPlaces: (assigned) => this.#heldPlaces(assigned),
+      topicIds: async () => (await this.#member?.topicIds()) ?? new Map(),
       log,
     });
     await this.#enter();
@@ -106,8 +107,8 @@ class KafkaSource implements RecordSource {
     }
   }
 
-  seek(place: Place, offset: number, options?: { afterMs: number }): number {
-    return this.#queue.seek(place, offset, options?.afterMs);
+  seek(place: Place, offset: number, options?: SeekOptions): number {
+    return this.#queue.seek(place, offset, options);
   }
 
   isCaughtUp(place: Place, askedAfterMs: number): boolean {
@@ -231,23 +232,22 @@ class KafkaSource implements RecordSource {
       );
   }
 
-  /** Retention has taken what was to be read next, or the topic was made anew and ends before it. Nothing there is left out. */
-  async #goOnWithWhatIsLeft(
-    place: Place & { readonly reading: number; readonly offset: number },
-  ): Promise<void> {
+  /** Retention has taken what was to be read next, or the log ends before it. Nothing there is left out. */
+  async #goOnWithWhatIsLeft(place: OutOfRange): Promise<void> {
     const { topic, partition, offset } = place;
     const { log, retryDelayMs } = this.#options;
     while (this.#queue.isReading(place) && !this.#isStopping) {
       try {
         const firstOffset = await this.#member?.firstOffset(place);
         if (firstOffset === undefined) return;
+        // The log ends before the offset, or does not know the epoch that was read there.
+        const logBreak = place.logBreak ?? (offset >= firstOffset ? 'truncated' : undefined);
+        if (logBreak) return this.#queue.openAnew(place, logBreak, firstOffset);
         // From 0 on is how everything is asked for that there is.
         if (offset > 0) {
           log.error(
             { topic, partition, offset, firstOffset },
-            offset < firstOffset
-              ? 'Records that were to be read are gone from the topic; reading goes on with the first that is left'
-              : 'The topic ends before the record that was to be read: it was made anew or has lost its end; it is read from its beginning',
+            'Records that were to be read are gone from the topic; reading goes on with the first that is left',
           );
         }
         this.#queue.open(place, firstOffset);

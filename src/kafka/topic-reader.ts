@@ -6,6 +6,7 @@ import type { FetchedPartition } from './fetch-response.ts';
 import type { HeaderEntry, ReadRecord } from './fetched-record.ts';
 import { fetchPartitions, outOfRange } from './own-fetches.ts';
 import { RecordSetReader, recordSetFrom } from './record-set.ts';
+import { findTopicIds } from './topic-ids.ts';
 
 /** A record as it lies in a topic. */
 export interface StoredRecord {
@@ -26,6 +27,8 @@ export interface OffsetRange {
   readonly start: number;
   /** The offset after the last one. */
   readonly end: number;
+  /** The topic that is meant; whichever has the name now where it is not told. */
+  readonly topicId?: string | undefined;
 }
 
 export interface ReadOptions {
@@ -151,6 +154,7 @@ const findRanges = async (
   if (topics.length === 0) return [];
   await cluster.addMultipleTargetTopics(topics).catch(explain);
   return withLeaders(cluster, async () => {
+    const ids = await findTopicIds(cluster, topics);
     const partitionsOf = (topic: string) =>
       cluster.findTopicPartitionMetadata(topic).map(({ partitionId }) => ({ partition: partitionId }));
     const ask = (from: object) =>
@@ -167,7 +171,7 @@ const findRanges = async (
           const end = ends.get(`${topic}/${partition}`) ?? 0;
           const start = starts.get(`${topic}/${partition}`) ?? -1;
           // Where nothing is as young as that, the broker answers −1.
-          return { topic, partition, start: start < 0 ? end : start, end };
+          return { topic, partition, start: start < 0 ? end : start, end, topicId: ids.get(topic) };
         }),
     );
   });
@@ -182,16 +186,17 @@ const offsetsOf = (answer: readonly TopicOffsets[]): ReadonlyMap<string, number>
 
 const readRange = async function* (
   cluster: Cluster,
-  { topic, partition, start, end }: OffsetRange,
+  { topic, partition, start, end, topicId: meant }: OffsetRange,
   { requireAll = false }: ReadOptions = {},
 ): AsyncGenerator<readonly StoredRecord[], number> {
   await cluster.addMultipleTargetTopics([topic]).catch(explain);
+  const topicId = await requireTopic(cluster, topic, meant);
   let next = start;
   let emptyFetches = 0;
   const damage = new DamageWatch();
   while (next < end) {
     const isSilent = emptyFetches > 0;
-    const fetched = await fetchFrom(cluster, { topic, partition, offset: next }, { isSilent });
+    const fetched = await fetchFrom(cluster, { topic, topicId, partition, offset: next }, { isSilent });
     if (fetched === 'gone') {
       const first = await firstOffset(cluster, { topic, partition });
       if (requireAll)
@@ -223,8 +228,18 @@ const readRange = async function* (
   return end;
 };
 
+/** The id of the topic that has the name now; fails where another one is meant. */
+const requireTopic = async (cluster: Cluster, topic: string, meant: string | undefined): Promise<string> => {
+  const topicId = (await withLeaders(cluster, () => findTopicIds(cluster, [topic]))).get(topic);
+  if (topicId === undefined) throw new TopicReadError(`The brokers know no topic ${topic}`);
+  if (meant !== undefined && meant !== topicId)
+    throw new RecordsGone(`The topic ${topic} was deleted and made anew: what it had is gone`);
+  return topicId;
+};
+
 interface Position {
   readonly topic: string;
+  readonly topicId: string;
   readonly partition: number;
   readonly offset: number;
 }
@@ -232,7 +247,7 @@ interface Position {
 /** The broker answers at once. When it should have something and has not, it is given the time to get it. */
 const fetchFrom = (
   cluster: Cluster,
-  { topic, partition, offset }: Position,
+  { topic, topicId, partition, offset }: Position,
   { isSilent }: { isSilent: boolean },
 ): Promise<FetchedPartition | 'gone'> =>
   withLeaders(cluster, async () => {
@@ -242,7 +257,12 @@ const fetchFrom = (
       maxWaitTime: fetchWaitMs,
       minBytes: isSilent ? 1 : 0,
       maxBytes: fetchBytesMax,
-      topics: [{ topic, partitions: [{ partition, fetchOffset: String(offset), maxBytes: fetchBytesMax }] }],
+      topics: [
+        {
+          topic,
+          partitions: [{ partition, fetchOffset: String(offset), maxBytes: fetchBytesMax, topicId }],
+        },
+      ],
     });
     if (!fetched) throw new Error(`The broker says nothing of ${topic}/${partition}`);
     return fetched.errorCode === outOfRange ? 'gone' : fetched;

@@ -45,6 +45,13 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
     'Batches that were dropped because another process has the partition',
     'projection',
   );
+  const begunAnew = counter(
+    'millrace_streams_log_breaks_total',
+    'Partitions that a projection reads again, because the topic was made anew or its log has lost its end',
+    'projection',
+    'topic',
+    'kind',
+  );
   const waiting = new Gauge({
     name: 'millrace_streams_waiting',
     help: '1 while a projection waits for a server that does not answer',
@@ -87,5 +94,6 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
     },
     fenced: ({ name }) => fenced.inc({ projection: name }),
     waiting: ({ name }, isWaiting) => waiting.set({ projection: name }, isWaiting ? 1 : 0),
+    begunAnew: ({ name }, { topic, logBreak }) => begunAnew.inc({ projection: name, topic, kind: logBreak }),
   };
 };

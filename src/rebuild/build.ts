@@ -72,10 +72,11 @@ export const insertBuild = async (tx: SqlRunner, build: NewBuild): Promise<Build
 const positionStatement = {
   name: 'set-build-positions',
   text: `
-    insert into projection_checkpoint (projection, version, topic, partition, next_offset)
-    select $1, $2, topic, partition, next_offset
-    from unnest($3::text[], $4::integer[], $5::bigint[]) as place(topic, partition, next_offset)
-    on conflict (projection, version, topic, partition) do update set next_offset = excluded.next_offset`,
+    insert into projection_checkpoint (projection, version, topic, partition, next_offset, topic_id)
+    select $1, $2, topic, partition, next_offset, topic_id
+    from unnest($3::text[], $4::integer[], $5::bigint[], $6::uuid[]) as place(topic, partition, next_offset, topic_id)
+    on conflict (projection, version, topic, partition) do update
+      set next_offset = excluded.next_offset, topic_id = excluded.topic_id, leader_epoch = null`,
 };
 
 /** Puts a build's checkpoints somewhere else: at the start of a stretch of the journal, or of the topics. */
@@ -90,13 +91,14 @@ export const setPositions = async (
     places.map(({ topic }) => topic),
     places.map(({ partition }) => partition),
     places.map(({ offset }) => offset),
+    places.map(({ topicId }) => topicId ?? null),
   ]);
 };
 
 const checkpointsStatement = {
   name: 'list-build-checkpoints',
   text: `
-    select topic, partition, next_offset as "offset" from projection_checkpoint
+    select topic, partition, next_offset as "offset", topic_id as "topicId" from projection_checkpoint
     where projection = $1 and version = $2`,
 };
 

@@ -5,6 +5,7 @@ import { executeAll } from './execute-ddl.ts';
 const leavings = [
   'delete from projection_checkpoint where projection = $1 and version = $2',
   'delete from projection_task where projection = $1 and version = $2',
+  'delete from projection_log_break where projection = $1 and version = $2',
   'delete from projection_topic where projection = $1 and version = $2',
   'delete from projection_parked_key where projection = $1 and version = $2',
   'delete from projection_state where projection = $1 and version = $2',

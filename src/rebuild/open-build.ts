@@ -62,7 +62,8 @@ const findLost = async (
   const ranges = new Map((await reader.ranges(topicsOf(topology))).map((range) => [placeText(range), range]));
   return next.find((place) => {
     const range = ranges.get(placeText(place));
-    return !range || place.offset < range.start || place.offset > range.end;
+    if (!range || place.offset < range.start || place.offset > range.end) return true;
+    return Boolean(place.topicId && range.topicId && place.topicId !== range.topicId);
   });
 };
 
@@ -79,12 +80,16 @@ const beginBuild = async (
       remedy: 'Make the topics with millrace topics apply',
     });
   if (source === 'kafka') requireWholeTopics(ranges);
-  const kafkaStart = ranges.map(({ topic, partition, end }) => ({
+  const kafkaStart = ranges.map(({ topic, partition, end, topicId }) => ({
     topic,
     partition,
     offset: source === 'kafka' ? 0 : end,
+    topicId,
   }));
-  const places = kafkaStart.map((place) => ({ ...place, offset: 0 }));
+  // What is replayed has no place in a log.
+  const places = kafkaStart.map(({ topicId, ...place }) =>
+    source === 'kafka' ? { ...place, topicId } : { ...place, offset: 0 },
+  );
   const build = await database.transaction(async (tx) => {
     const definitionVersion = topology.version;
     const begun = await insertBuild(tx, {

@@ -16,6 +16,7 @@ import { openBuild } from './open-build.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
 import { countHeldBack } from './relay-position.ts';
 import { replayJournal } from './replay-journal.ts';
+import { requireWholeLogs } from './require-whole-logs.ts';
 import { retryWhileLocked } from './retry-while-locked.ts';
 import { SetAside } from './run-build.ts';
 import type { Calls } from './store-calls.ts';
@@ -248,6 +249,7 @@ const swapWhenPossible = async (
     await holdLive(ports.database, { projection, version: rebuilt.live.version }, async (tx, positions) => {
       // Never behind what queries have seen: a token that was good for the model before is good for this one.
       await follower.advanceTo(positions);
+      await requireWholeLogs(tx, rebuilt.build);
       await swapBuilds(tx, {
         projection,
         liveVersion: rebuilt.live.version,

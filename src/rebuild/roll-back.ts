@@ -12,6 +12,7 @@ import { modelTablesOf } from './model-tables.ts';
 import { oneRebuildAtATime } from './one-rebuild.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
 import { requireRebuildable } from './rebuild-projection.ts';
+import { requireWholeLogs } from './require-whole-logs.ts';
 import { retryWhileLocked } from './retry-while-locked.ts';
 import { SetAside } from './run-build.ts';
 import { swapBuilds } from './swap-builds.ts';
@@ -64,6 +65,7 @@ const bringBack = async (ports: RebuildPorts, topology: Topology): Promise<Rollb
         await holdLive(database, { projection, version: live.version }, async (tx, positions) => {
           // Never behind what queries have seen.
           await follower.advanceTo(positions);
+          await requireWholeLogs(tx, former);
           await swapBuilds(tx, {
             projection,
             liveVersion: live.version,

@@ -1,11 +1,13 @@
 import { parseReplayMark, replayHeader } from '../kafka/fetched-record.ts';
 import { Signal } from '../kafka/signal.ts';
 import type { StoredRecord, TopicReader } from '../kafka/topic-reader.ts';
-import type { RecordSource, SourceHandlers } from '../streams/ports.ts';
-import { type Place, placeText, type RawBatch, type RawRecord } from '../streams/record.ts';
+import type { RecordSource, SeekOptions, SourceHandlers } from '../streams/ports.ts';
+import { type LogIdentity, type Place, placeText, type RawBatch, type RawRecord } from '../streams/record.ts';
 
 export interface PlaceOffset extends Place {
   readonly offset: number;
+  /** The topic that the offset belongs to; missing where it is not known. */
+  readonly topicId?: string | null | undefined;
 }
 
 export interface TopicSourceOptions {
@@ -18,6 +20,8 @@ export interface TopicSourceOptions {
 const transactionWaitMs = 100;
 
 interface ReadPlace extends Place {
+  /** The topic that it is read from; whichever has the name where it is not known. */
+  topicId: string | undefined;
   reading: number;
   next: number;
   target: number;
@@ -49,6 +53,7 @@ export class TopicSource implements RecordSource {
         {
           topic,
           partition,
+          topicId: undefined,
           reading: 1,
           next: 0,
           target: 0,
@@ -65,9 +70,10 @@ export class TopicSource implements RecordSource {
     const starts = await onAssigned(
       [...this.#places.values()].map(({ topic, partition, reading }) => ({ topic, partition, reading })),
     );
-    for (const { topic, partition, offset = 0 } of starts) {
+    for (const { topic, partition, offset = 0, log } of starts) {
       const place = this.#places.get(placeText({ topic, partition }));
-      if (place) Object.assign(place, { next: offset, target: offset, applied: offset });
+      const topicId = log?.topicId;
+      if (place) Object.assign(place, { next: offset, target: offset, applied: offset, topicId });
     }
   }
 
@@ -123,7 +129,7 @@ export class TopicSource implements RecordSource {
       // A target that moves on meanwhile is where the next stretch ends. A build without what is gone from the topic would be
       // wrong, and nobody could see it.
       place.range ??= this.#options.reader.read(
-        { ...placeOf(place), start: fromOffset, end: place.target },
+        { ...placeOf(place), start: fromOffset, end: place.target, topicId: place.topicId },
         { requireAll: true },
       );
       const { value, done } = await place.range.next();
@@ -140,10 +146,11 @@ export class TopicSource implements RecordSource {
       fromOffset,
       records: taken.map(toRawRecord),
       nextOffset: place.next,
+      log: logOf(place),
     };
   }
 
-  seek(place: Place, offset: number, options?: { readonly afterMs: number }): number {
+  seek(place: Place, offset: number, options?: SeekOptions): number {
     const reading = ++this.#readings;
     const own = this.#places.get(placeText(place));
     if (own) {
@@ -175,6 +182,9 @@ export class TopicSource implements RecordSource {
 
 const placeOf = ({ topic, partition }: Place): Place => ({ topic, partition });
 
+const logOf = ({ topicId }: ReadPlace): LogIdentity | undefined =>
+  topicId === undefined ? undefined : { topicId, leaderEpoch: undefined };
+
 /** What stands between the last record and where the range ended are no records: marks of transactions, or gaps. */
 const endRange = (place: ReadPlace, end: number): RawBatch | undefined => {
   const { reading, next: fromOffset } = place;
@@ -183,7 +193,7 @@ const endRange = (place: ReadPlace, end: number): RawBatch | undefined => {
   // A transaction is still open there: what it has is read when it has ended.
   if (end < place.target) place.notBeforeMs = Date.now() + transactionWaitMs;
   return fromOffset < end
-    ? { ...placeOf(place), reading, fromOffset, records: [], nextOffset: end }
+    ? { ...placeOf(place), reading, fromOffset, records: [], nextOffset: end, log: logOf(place) }
     : undefined;
 };
 

@@ -1,12 +1,12 @@
 import type { SqlRunner } from '../postgres/database.ts';
-import type { ParkedKey, PlaceState, ProjectionId } from '../streams/ports.ts';
+import type { Checkpoint, ParkedKey, PlaceState, ProjectionId } from '../streams/ports.ts';
 import type { Place } from '../streams/record.ts';
 
 const statement = {
   name: 'load-places',
   text: `
     select c.next_offset as "nextOffset", (extract(epoch from c.stream_time) * 1000)::float8 as "streamTimeMs",
-           t.commits, (extract(epoch from t.stream_time) * 1000)::float8 as "taskTimeMs",
+           c.topic_id as "topicId", c.leader_epoch as "leaderEpoch", t.commits, (extract(epoch from t.stream_time) * 1000)::float8 as "taskTimeMs",
            (select json_agg(json_build_object('key', p.key, 'sinceOffset', p.since_offset, 'records', p.records,
                                               'reason', p.reason, 'brokenReplay', p.broken_replay)
                             order by p.since_offset, p.key)
@@ -24,6 +24,8 @@ const statement = {
 interface Row {
   readonly nextOffset: number | null;
   readonly streamTimeMs: number | null;
+  readonly topicId: string | null;
+  readonly leaderEpoch: number | null;
   readonly commits: number | null;
   readonly taskTimeMs: number | null;
   readonly parked: readonly ParkedKey[] | null;
@@ -42,9 +44,20 @@ export const loadPlaces = async (
     places.map(({ topic }) => topic),
     places.map(({ partition }) => partition),
   ]);
-  return rows.map(({ nextOffset, streamTimeMs, commits, taskTimeMs, parked }) => ({
-    checkpoint: nextOffset === null || streamTimeMs === null ? undefined : { nextOffset, streamTimeMs },
+  return rows.map(({ commits, taskTimeMs, parked, ...checkpoint }) => ({
+    checkpoint: checkpointOf(checkpoint),
     task: commits === null || taskTimeMs === null ? undefined : { commits, streamTimeMs: taskTimeMs },
     parked: parked ?? [],
   }));
+};
+
+const checkpointOf = ({
+  nextOffset,
+  streamTimeMs,
+  topicId,
+  leaderEpoch,
+}: Pick<Row, 'nextOffset' | 'streamTimeMs' | 'topicId' | 'leaderEpoch'>): Checkpoint | undefined => {
+  if (nextOffset === null || streamTimeMs === null) return undefined;
+  if (topicId === null) return { nextOffset, streamTimeMs };
+  return { nextOffset, streamTimeMs, log: { topicId, leaderEpoch: leaderEpoch ?? undefined } };
 };

@@ -10,8 +10,9 @@ const statement = {
       select status from projection_build where projection = $1 and version = $2 for key share
     ), move as materialized (
       select * from unnest($3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::float8[], $8::bigint[],
-          $12::bigint[])
-        as m(topic, partition, expected_offset, next_offset, stream_time_ms, late_records, early_records)
+          $12::bigint[], $13::uuid[], $14::integer[])
+        as m(topic, partition, expected_offset, next_offset, stream_time_ms, late_records, early_records, topic_id,
+          leader_epoch)
     ), task as materialized (
       select * from unnest($9::integer[], $10::bigint[], $11::float8[])
         as t(partition, expected_commits, stream_time_ms)
@@ -30,7 +31,8 @@ const statement = {
       for update of c
     ), moved as (
       update projection_checkpoint c
-      set next_offset = m.next_offset, stream_time = to_timestamp(m.stream_time_ms / 1000),
+      set next_offset = m.next_offset, topic_id = m.topic_id, leader_epoch = m.leader_epoch,
+          stream_time = to_timestamp(m.stream_time_ms / 1000),
           late_records = c.late_records + m.late_records,
           early_records = c.early_records + m.early_records, moved_at = clock_timestamp()
       from held join move m using (topic, partition)
@@ -39,8 +41,10 @@ const statement = {
       returning true
     ), created as (
       insert into projection_checkpoint
-        (projection, version, topic, partition, next_offset, stream_time, late_records, early_records)
-      select $1, $2, topic, partition, next_offset, to_timestamp(stream_time_ms / 1000), late_records, early_records
+        (projection, version, topic, partition, next_offset, stream_time, late_records, early_records, topic_id,
+         leader_epoch)
+      select $1, $2, topic, partition, next_offset, to_timestamp(stream_time_ms / 1000), late_records, early_records,
+             topic_id, leader_epoch
       from move where expected_offset is null
       order by topic, partition
       on conflict do nothing
@@ -83,6 +87,8 @@ export const moveCheckpoints = async (
     tasks.map((task) => task.expectedCommits ?? null),
     tasks.map((task) => task.streamTimeMs),
     moves.map((move) => move.earlyRecords),
+    moves.map((move) => move.log?.topicId ?? null),
+    moves.map((move) => move.log?.leaderEpoch ?? null),
   ]);
   if (moved?.status === 'retired' || moved?.status === 'dropping')
     throw new BuildReplaced(`Build ${projection.version} of ${projection.name} is not live any more`);

@@ -20,6 +20,7 @@ import { loadPlaces } from './load-places.ts';
 import { loadStates } from './load-states.ts';
 import { isKnownFact, markFacts, type ToldFact } from './mark-facts.ts';
 import { moveCheckpoints } from './move-checkpoints.ts';
+import { noteLogBreaks } from './note-log-breaks.ts';
 import { createProjectionScopes, type ProjectionScopes } from './projection-scopes.ts';
 import { asRefusedData } from './refused-data.ts';
 import { reopenHandled } from './reopen-handled.ts';
@@ -167,6 +168,7 @@ const commitBatch = async (
 ): Promise<CommitOutcome & { readonly hasTold: boolean }> => {
   const { projection } = batch;
   if (!(await moveCheckpoints(tx, batch))) throw new Fenced();
+  await noteLogBreaks(tx, projection, batch.moves);
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
   await reopenHandled(tx, batch.reopenedSegments);
   await storeHandled(tx, batch.segments);

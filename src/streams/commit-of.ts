@@ -6,7 +6,7 @@ import type { BatchCommit, HandledIds, ProjectionId } from './ports.ts';
 /** What the store is asked to do for a computed batch. */
 export const commitOf = (
   projection: ProjectionId,
-  { run, handled, reopened, tails, tasks }: ComputedBatch,
+  { inputs, run, handled, reopened, tails, tasks }: ComputedBatch,
 ): BatchCommit => ({
   projection,
   tasks: [...tasks].map(([{ partition }, { before, after }]) => ({
@@ -14,13 +14,15 @@ export const commitOf = (
     expectedCommits: before.commits,
     streamTimeMs: after.streamTimeMs,
   })),
-  moves: [...tails].map(([{ place, name }, { before, after }]) => ({
-    ...place,
+  moves: [...tails].map(([owned, { before, after }]) => ({
+    ...owned.place,
     expectedOffset: before.offset,
     nextOffset: after.offset ?? 0,
     streamTimeMs: after.streamTimeMs,
-    lateRecords: run.lateByPlace.get(name) ?? 0,
-    earlyRecords: run.earlyByPlace.get(name) ?? 0,
+    log: after.log,
+    logBreak: inputs.find((input) => input.owned === owned)?.logBreak,
+    lateRecords: run.lateByPlace.get(owned.name) ?? 0,
+    earlyRecords: run.earlyByPlace.get(owned.name) ?? 0,
   })),
   handled: idsIn(handled.entries()),
   reopened: idsIn(reopened.entries()),

@@ -16,7 +16,13 @@ import {
   RefusedData,
   type StateStore,
 } from './ports.ts';
-import { type DecodedRecord, isUndecodable, type UndecodableRecord } from './record.ts';
+import {
+  type DecodedRecord,
+  isUndecodable,
+  type LogBreak,
+  type LogIdentity,
+  type UndecodableRecord,
+} from './record.ts';
 import { RetryBudget } from './retry-budget.ts';
 import { attemptTasks, type PlaceAttempt, type TaskAttempt, type Turn } from './task-attempt.ts';
 import { nodesOfTopology, type Topology } from './topology.ts';
@@ -33,6 +39,10 @@ export interface PlaceInput {
   readonly fromOffset: number | undefined;
   readonly records: readonly AnyRecord[];
   readonly nextOffset: number;
+  /** The log that `nextOffset` belongs to; undefined where it is that of the tail. */
+  readonly log?: LogIdentity | undefined;
+  /** Why the place begins anew at `nextOffset`, where it does. */
+  readonly logBreak?: LogBreak | undefined;
   /** Windows that are due by this time are closed although no record says that time has come: the stream is quiet. */
   readonly wallClockMs?: number;
   /** Which windows of its task are closed, where it is not all whose time has come. */
@@ -262,7 +272,15 @@ class Batch implements ComputedBatch {
     return new Map(
       this.#places.map(({ input, at, before, parked }) => [
         input.owned,
-        { before, after: { offset: input.nextOffset, streamTimeMs: at.placeTimeMs, parked } },
+        {
+          before,
+          after: {
+            offset: input.nextOffset,
+            log: input.log ?? before.log,
+            streamTimeMs: at.placeTimeMs,
+            parked,
+          },
+        },
       ]),
     );
   }

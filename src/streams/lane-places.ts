@@ -42,7 +42,7 @@ export class LanePlaces {
       }),
     );
     this.restore(this.all, stored);
-    return this.all.map(({ place, tail }) => ({ ...place, offset: tail.offset }));
+    return this.all.map(({ place, tail }) => ({ ...place, offset: tail.offset, log: tail.log }));
   }
 
   /** What is stored counts, and nothing else. */
@@ -67,18 +67,31 @@ export class LanePlaces {
   accept(batch: DecodedBatch): PlaceInput | undefined {
     const owned = this.#owned.get(placeText(batch));
     if (!owned || batch.reading !== owned.reading) return undefined;
+    if (batch.logBreak) return this.#beginAnew(owned, batch);
     const { offset } = owned.tail;
     if (offset !== undefined && batch.fromOffset > offset && !this.#isGone(owned, offset, batch.fromOffset)) {
-      this.readAgain(owned);
+      this.#readFrom(owned, offset);
+      return undefined;
+    }
+    if (offset !== undefined && batch.fromOffset < offset) {
+      // Nobody has asked whether the log that it was read in is that of the checkpoint: it is read from there on.
+      this.#readFrom(owned, offset);
       return undefined;
     }
     owned.expectsOffset = false;
     owned.firstOffset ??= batch.fromOffset;
-    if (batch.stopped) this.#waitFor(owned, batch.stopped, batch.nextOffset);
-    if (batch.nextOffset <= (offset ?? batch.fromOffset)) return undefined;
-    const records =
-      offset === undefined ? batch.records : batch.records.filter(({ raw }) => raw.offset >= offset);
-    return { owned, epoch: owned.epoch, fromOffset: offset, records, nextOffset: batch.nextOffset };
+    if (batch.stopped) this.#waitFor(owned, batch.stopped, batch);
+    if (batch.nextOffset <= batch.fromOffset) return undefined;
+    const { records, nextOffset, log } = batch;
+    return { owned, epoch: owned.epoch, fromOffset: offset, records, nextOffset, log };
+  }
+
+  /** What was applied stays applied: whatever comes again is known by its id. Only the checkpoint goes back. */
+  #beginAnew(owned: OwnedPlace, { nextOffset, log, logBreak }: DecodedBatch): PlaceInput | undefined {
+    const { offset } = owned.tail;
+    owned.expectsOffset = true;
+    if (offset === undefined) return undefined;
+    return { owned, epoch: owned.epoch, fromOffset: offset, records: [], nextOffset, log, logBreak };
   }
 
   /** The broker answers a question for what it no longer has with what comes next; anything else is a mistake in reading. */
@@ -92,8 +105,9 @@ export class LanePlaces {
   }
 
   /** A record that cannot be decoded now, but perhaps later: the place waits at it, and the others go on. */
-  #waitFor(owned: OwnedPlace, stopped: Error, offset: number): void {
+  #waitFor(owned: OwnedPlace, stopped: Error, batch: DecodedBatch): void {
     const { log, retryDelayMs, seek } = this.#options;
+    const offset = batch.nextOffset;
     if (owned.waitsAt !== offset) {
       log.warn(
         { ...owned.place, offset, err: stopped },
@@ -101,13 +115,18 @@ export class LanePlaces {
       );
       owned.waitsAt = offset;
     }
-    owned.reading = seek(owned.place, offset, { afterMs: retryDelayMs });
+    owned.reading = seek(owned.place, offset, { afterMs: retryDelayMs, log: batch.log ?? owned.tail.log });
   }
 
   /** What the tail has not passed of an input. */
   unapplied(input: PlaceInput): readonly PlaceInput[] {
     const { owned, fromOffset } = input;
     const { offset } = owned.tail;
+    if (input.logBreak) {
+      // Whether it is done already, and by whom, is found out by whoever reads from the checkpoint.
+      this.readAgain(owned);
+      return [];
+    }
     if (fromOffset !== undefined && (offset === undefined || offset < fromOffset)) {
       // What lies in between was dropped: going on here would lose it.
       this.readAgain(owned);
@@ -123,8 +142,13 @@ export class LanePlaces {
   readAgain(owned: OwnedPlace): void {
     const offset = owned.tail.offset ?? owned.firstOffset;
     if (offset === undefined) return;
-    owned.reading = this.#options.seek(owned.place, offset);
+    this.#readFrom(owned, offset);
     owned.epoch++;
+  }
+
+  /** What was accepted of it before is on its way and counts. */
+  #readFrom(owned: OwnedPlace, offset: number): void {
+    owned.reading = this.#options.seek(owned.place, offset, { log: owned.tail.log });
     owned.expectsOffset = true;
   }
 }

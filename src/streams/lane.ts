@@ -1,4 +1,5 @@
 import type { Logger } from 'pino';
+import { begunAnewBy } from './begun-anew.ts';
 import { commitOf } from './commit-of.ts';
 import {
   type Compute,
@@ -92,6 +93,8 @@ export class Lane {
   readonly #outstanding: Round[] = [];
   #moved = withResolvers();
   #troubled = false;
+  /** A commit failed: it is not known where the places stand. */
+  #isInDoubt = false;
 
   constructor(options: LaneOptions) {
     const { topology, store, settings, log, stopping } = options;
@@ -137,6 +140,7 @@ export class Lane {
   async assign(places: readonly (Place & { readonly reading: number })[]): Promise<readonly StartOffset[]> {
     const stored = await this.#options.store.loadPlaces(this.#projection, places);
     this.#forget();
+    this.#isInDoubt = false;
     return this.#places.assign(places, stored);
   }
 
@@ -251,6 +255,7 @@ export class Lane {
           this.#options.log.error({ err: error }, 'The projection waits; it keeps trying and loses nothing');
         }
         this.#forget();
+        this.#isInDoubt = true;
         await this.#options.pause(this.#options.settings.retryDelayMs);
       }
     }
@@ -264,7 +269,10 @@ export class Lane {
 
   async #settleOnce(round: Round): Promise<readonly AppliedOffset[]> {
     const inputs = round.inputs.filter((input) => this.#places.isCurrent(input));
-    if (inputs.length === 0) return [];
+    if (inputs.length === 0) {
+      if (this.#isInDoubt) await this.#reload();
+      return [];
+    }
     if (round.computed && round.generation === this.#generation)
       return this.#commitOrHalve(inputs, round.computed);
     // What is stored counts: a commit whose answer was lost may have been one.
@@ -337,6 +345,7 @@ export class Lane {
       );
     }
     this.#look(run.looks);
+    for (const anew of begunAnewBy(computed)) observer.begunAnew(this.#projection, anew);
     observer.applied({
       projection: this.#projection,
       places: computed.inputs.map(({ owned, records }) => ({ ...owned.place, records: records.length })),
@@ -399,6 +408,7 @@ export class Lane {
     if (generation !== this.#generation)
       throw new Overtaken('The places were given out anew in the meantime');
     this.#places.restore(owned, stored);
+    this.#isInDoubt = false;
   }
 
   #forget(): void {

@@ -1,10 +1,12 @@
 import type { ParkedChange, ParkedKey, PlaceState, TaskState } from './ports.ts';
-import { type Place, placeText } from './record.ts';
+import { type LogIdentity, type Place, placeText } from './record.ts';
 
 /** Where a place stands once everything that was computed is committed. */
 export interface Tail {
   /** Undefined where the projection has never been. */
   readonly offset: number | undefined;
+  /** The log that the offset belongs to, where it is known. */
+  readonly log: LogIdentity | undefined;
   readonly streamTimeMs: number;
   readonly parked: ReadonlyMap<string, ParkedKey>;
 }
@@ -58,6 +60,7 @@ export const ownedPlace = (
 
 export const tailOf = ({ checkpoint, parked }: PlaceState): Tail => ({
   offset: checkpoint?.nextOffset,
+  log: checkpoint?.log,
   streamTimeMs: checkpoint?.streamTimeMs ?? Number.NEGATIVE_INFINITY,
   parked: new Map(parked.map((parkedKey) => [parkedKey.key, parkedKey])),
 });

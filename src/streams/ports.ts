@@ -1,4 +1,4 @@
-import type { DecodedBatch, Place, RawBatch, RawRecord } from './record.ts';
+import type { DecodedBatch, LogBreak, LogIdentity, Place, RawBatch, RawRecord } from './record.ts';
 import type { CounterRow, CounterTable, GlobalState, StateDefinition, TableDelta } from './tables.ts';
 
 /** A projection by name and version of its definition: another version has checkpoints, handled keys and states of its own. */
@@ -11,11 +11,21 @@ export interface ProjectionId {
 export interface StartOffset extends Place {
   /** Undefined where the projection has never been: the source's own rule (earliest, latest) holds then. */
   readonly offset: number | undefined;
+  /** The log that the offset was read in, where it is known. */
+  readonly log?: LogIdentity | undefined;
+}
+
+/** How a place is read again. */
+export interface SeekOptions {
+  readonly afterMs?: number;
+  /** The log that the offset belongs to, where it is known. */
+  readonly log?: LogIdentity | undefined;
 }
 
 /**
  * Where records come from: partitions are given and taken away, each is read in order from the offset that was asked for.
- * Partitions of one number belong together: whoever has one topic's has that of every other topic.
+ * Partitions of one number belong together: whoever has one topic's has that of every other topic. Where the log of a place is
+ * not the one that an offset was read in, the source says so with a batch that begins the place anew.
  */
 export interface RecordSource {
   /**
@@ -33,7 +43,7 @@ export interface RecordSource {
    * Drops what was read of the place and reads on from there, after a pause where one is asked for. Answers with the
    * number of the new reading: batches that were taken before have a lower one.
    */
-  seek(place: Place, offset: number, options?: { readonly afterMs: number }): number;
+  seek(place: Place, offset: number, options?: SeekOptions): number;
   /** Whether everything has been taken that the broker had of the place when it was asked last, after that time. */
   isCaughtUp(place: Place, askedAfterMs: number): boolean;
   /** For lag tools only: the checkpoints are the truth. Never throws, never waited for. */
@@ -86,6 +96,8 @@ export interface Checkpoint {
   readonly nextOffset: number;
   /** The latest event time seen in the place: what counts by window go by. −Infinity before the first record. */
   readonly streamTimeMs: number;
+  /** The log that `nextOffset` belongs to; missing where it is not known. */
+  readonly log?: LogIdentity;
 }
 
 /** What a projection knows of the partitions of one number, which one process at a time has, over all topics. */
@@ -214,6 +226,10 @@ export interface Move extends Place {
   /** May equal `expectedOffset`: it is checked all the same. */
   readonly nextOffset: number;
   readonly streamTimeMs: number;
+  /** The log that `nextOffset` belongs to; undefined where it is not known. */
+  readonly log?: LogIdentity | undefined;
+  /** Why the place begins anew at `nextOffset`, where it does; kept for operators. */
+  readonly logBreak?: LogBreak | undefined;
   /** Records that came after their window had closed, to be added to those before. */
   readonly lateRecords: number;
   /** Records whose time lay too far in the future to be believed, to be added to those before. */
@@ -309,4 +325,14 @@ export interface StreamsObserver {
   deadLettered(projection: ProjectionId, letters: readonly DeadLetter[]): void;
   fenced(projection: ProjectionId): void;
   waiting(projection: ProjectionId, isWaiting: boolean): void;
+  /** A place is read from there on, because what was read before is not in its log any more. */
+  begunAnew(projection: ProjectionId, place: BegunAnew): void;
+}
+
+export interface BegunAnew extends Place {
+  readonly logBreak: LogBreak;
+  readonly offsetBefore: number;
+  readonly offset: number;
+  /** The latest event time seen in the place before. */
+  readonly streamTimeMs: number;
 }

@@ -6,6 +6,19 @@ export interface Place {
 
 export const placeText = ({ topic, partition }: Place): string => `${topic}/${partition}`;
 
+/**
+ * Which log an offset belongs to. A topic that is deleted and made anew has another id; a log that has lost its end goes on
+ * under a later leader epoch.
+ */
+export interface LogIdentity {
+  readonly topicId: string;
+  /** Of the record before the offset; undefined where nobody knows. */
+  readonly leaderEpoch: number | undefined;
+}
+
+/** Why offsets that were read do not count any more: the topic was made anew, or its log has lost the end that was read. */
+export type LogBreak = 'recreated' | 'truncated';
+
 /** What a replayed record says of itself, in its first header. */
 export interface ReplayMark {
   /** One run of the replay tool; a key's records that are replayed together share it. */
@@ -52,6 +65,10 @@ export interface RawBatch extends Place {
   readonly records: readonly RawRecord[];
   /** The offset to read next once this batch is applied; aborted and control records have offsets too. */
   readonly nextOffset: number;
+  /** The log that `nextOffset` belongs to, where the source knows. */
+  readonly log?: LogIdentity | undefined;
+  /** Set on a batch without records: the place begins anew at its `nextOffset`, whatever was applied of it before. */
+  readonly logBreak?: LogBreak | undefined;
 }
 
 /** A record after decoding. */
@@ -77,6 +94,8 @@ export interface DecodedBatch extends Place {
   /** Every record of the batch, in order. */
   readonly records: readonly (DecodedRecord | UndecodableRecord)[];
   readonly nextOffset: number;
+  readonly log?: LogIdentity | undefined;
+  readonly logBreak?: LogBreak | undefined;
   /** Why decoding stopped at `nextOffset`, when it did not reach the end: trying again from there may help. */
   readonly stopped?: Error;
 }

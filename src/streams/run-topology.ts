@@ -105,7 +105,7 @@ const startRounds = (options: RunOptions, lane: Lane): Rounds => {
         };
       }),
       concatMap(async ({ batches, quiet }) => ({
-        batches: await Promise.all(batches.map((batch) => decode(options, batch))),
+        batches: await Promise.all(batches.map((batch) => decode(options.decoder, batch))),
         quiet,
       })),
       concatMap(turn),
@@ -131,19 +131,13 @@ const startRounds = (options: RunOptions, lane: Lane): Rounds => {
 };
 
 /** What cannot be decoded now may be later: the lane waits at that record, in that place only. */
-const decode = async ({ decoder }: RunOptions, batch: RawBatch): Promise<DecodedBatch> => {
+export const decode = async (decoder: RecordDecoder, batch: RawBatch): Promise<DecodedBatch> => {
+  const { topic, partition, reading, fromOffset, nextOffset, log, logBreak } = batch;
+  const place = { topic, partition, reading, fromOffset, log };
+  if (logBreak) return { ...place, records: [], nextOffset, logBreak };
   try {
-    return await decoder.decode(batch);
+    return { ...(await decoder.decode(batch)), log };
   } catch (error) {
-    const { topic, partition, reading, fromOffset } = batch;
-    return {
-      topic,
-      partition,
-      reading,
-      fromOffset,
-      records: [],
-      nextOffset: fromOffset,
-      stopped: error as Error,
-    };
+    return { ...place, records: [], nextOffset: fromOffset, stopped: error as Error };
   }
 };

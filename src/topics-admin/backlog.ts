@@ -41,8 +41,9 @@ export const findBacklog = async (
     const known = new Map(topics.map(({ topic, before }) => [topic, before]));
     for (const { topic, partition, start, end } of ranges) {
       if (partition >= (known.get(topic) ?? 0)) continue;
-      // What retention has taken is not waited for.
-      const records = end - Math.max(start, offsets.get(`${topic}/${partition}`) ?? 0);
+      const applied = offsets.get(`${topic}/${partition}`) ?? 0;
+      // What retention has taken is not waited for. A checkpoint behind the end is that of another log: all of this is to be read.
+      const records = end - Math.max(start, applied > end ? 0 : applied);
       if (records > 0) found.push({ projection, topic, partition, records });
     }
   }

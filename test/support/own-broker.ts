@@ -1,4 +1,5 @@
 import { rmSync } from 'node:fs';
+import { join } from 'node:path';
 import type { EmbeddedStack } from '../../src/infra/embedded/embedded-stack.ts';
 import type { ManagedServer } from '../../src/infra/embedded/managed-server.ts';
 import { resetEmbedded } from '../../src/infra/embedded/reset-embedded.ts';
@@ -37,6 +38,8 @@ export const useOwnBrokers = (count: number) => {
   return {
     addresses: (): readonly string[] => stack?.endpoints.kafkaBrokers ?? [],
     server,
+    /** Where it keeps its topics. */
+    logDir: (number: number): string => join(dataDir, 'kafka', `broker-${number}`),
     /** It keeps its connections and does not say a word any more. */
     freeze: (number: number): void => {
       signal(number, 'SIGSTOP');
@@ -49,9 +52,10 @@ export const useOwnBrokers = (count: number) => {
 
 /** One broker for one spec file alone. It keeps data and port over a restart. */
 export const useOwnBroker = () => {
-  const { addresses, server, freeze } = useOwnBrokers(1);
+  const { addresses, server, logDir, freeze } = useOwnBrokers(1);
   return {
     addresses,
+    logDir: () => logDir(1),
     freeze: () => freeze(1),
     kill: () => server(1).kill(),
     start: () => server(1).start(),

@@ -20,6 +20,8 @@ export interface OpenedStore {
   readRows?(table: RowTable): Promise<ReadonlyMap<string, unknown>>;
   /** Records that came too late for their window, as an operator would find them. */
   readLateRecords(projection: ProjectionId, place: Place): Promise<number>;
+  /** Where places of a projection began anew, as an operator would find them. */
+  readLogBreaks(projection: ProjectionId): Promise<readonly unknown[]>;
   /** Adds to `contractTables.counters` what this store refuses as data. */
   readonly refused: TableDelta;
   close(): Promise<void>;

@@ -7,6 +7,7 @@ import {
   type Checkpoint,
   type CommitOutcome,
   type DerivedEvent,
+  type Move,
   type ParkedKey,
   type ProjectionId,
   RefusedData,
@@ -43,6 +44,7 @@ interface Contents {
   readonly states: Map<string, StoredState>;
   readonly derived: DerivedEvent[];
   readonly commits: number;
+  readonly logBreaks: (Move & { readonly projection: ProjectionId })[];
 }
 
 const idOf = ({ name, version }: ProjectionId): string => `${name} v${version}`;
@@ -66,6 +68,7 @@ export class MemoryStateStore implements StateStore {
     states: new Map(),
     derived: [],
     commits: 0,
+    logBreaks: [],
   };
   /** Says what is wrong with a row, as a constraint of a database would. */
   readonly #check: (table: string, row: Row) => string | undefined;
@@ -253,6 +256,11 @@ export class MemoryStateStore implements StateStore {
     return this.#contents.derived;
   }
 
+  /** Moves of checkpoints to where places begin anew. */
+  get logBreaks(): Contents['logBreaks'] {
+    return this.#contents.logBreaks;
+  }
+
   /** Events that are handled and in no window. */
   get missed(): ReadonlySet<string> {
     return this.#contents.missed;
@@ -282,7 +290,11 @@ const requireText = (key: string, reason: string): void => {
 };
 
 const withoutLate = (stored: StoredCheckpoint | undefined): Checkpoint | undefined =>
-  stored && { nextOffset: stored.nextOffset, streamTimeMs: stored.streamTimeMs };
+  stored && {
+    nextOffset: stored.nextOffset,
+    streamTimeMs: stored.streamTimeMs,
+    ...(stored.log && { log: stored.log }),
+  };
 
 const bucketId = (projection: ProjectionId, at: Place & { readonly bucketStartMs: number }): string =>
   `${idOf(projection)} ${placeText(at)} ${at.bucketStartMs}`;
@@ -300,6 +312,7 @@ const copyOf = (contents: Contents): Contents => ({
   states: new Map(contents.states),
   derived: [...contents.derived],
   commits: contents.commits + 1,
+  logBreaks: [...contents.logBreaks],
 });
 
 const moveTasks = (next: Contents, { projection, tasks }: BatchCommit): boolean => {
@@ -316,9 +329,11 @@ const moveCheckpoints = (next: Contents, { projection, moves }: BatchCommit): bo
     const id = `${idOf(projection)} ${placeText(move)}`;
     const before = next.checkpoints.get(id);
     if (before?.nextOffset !== move.expectedOffset) return false;
+    if (move.logBreak) next.logBreaks.push({ ...move, projection });
     next.checkpoints.set(id, {
       nextOffset: move.nextOffset,
       streamTimeMs: move.streamTimeMs,
+      ...(move.log && { log: move.log }),
       lateRecords: (before?.lateRecords ?? 0) + move.lateRecords,
       earlyRecords: (before?.earlyRecords ?? 0) + move.earlyRecords,
     });

@@ -3,10 +3,12 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Logger, pino } from 'pino';
 import { Lane, type LaneSettings, type QuietPlaces, type Round } from '../lane.ts';
 import type { DeadLetter, PendingSince, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
-import type { Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
+import type { LogIdentity, Place, RawBatch, ReplayMark } from '../record.ts';
 import { placeText } from '../record.ts';
+import { decode } from '../run-topology.ts';
 import { type Topology, topicsOf } from '../topology.ts';
 import { createTurn, type Reading } from '../turn.ts';
+import { MemoryLog } from './memory-log.ts';
 import { MemoryStateStore } from './memory-state-store.ts';
 
 export interface SentRecord {
@@ -38,6 +40,7 @@ const quiet: StreamsObserver = {
   deadLettered: () => {},
   fenced: () => {},
   waiting: () => {},
+  begunAnew: () => {},
 };
 
 /** Runs a topology in memory, over real bytes: no broker, no database, no time that passes by itself. */
@@ -47,7 +50,7 @@ export class TopologyTestDriver {
   /** How long lanes wanted to wait, each time they did. */
   readonly pauses: number[] = [];
   readonly #options: DriverOptions;
-  readonly #log = new Map<string, RawRecord[]>();
+  readonly #log = new Map<string, MemoryLog>();
   readonly #partitions: number;
   readonly #random: () => number;
   #nowMs: number;
@@ -63,7 +66,7 @@ export class TopologyTestDriver {
     this.store = options.store ?? new MemoryStateStore();
     for (const topic of topicsOf(options.topology)) {
       for (let partition = 0; partition < this.#partitions; partition++) {
-        this.#log.set(placeText({ topic, partition }), []);
+        this.#log.set(placeText({ topic, partition }), new MemoryLog({ topic, partition }));
       }
     }
     this.#reader = this.newReader();
@@ -102,12 +105,10 @@ export class TopologyTestDriver {
   }
 
   sendTo(place: Place, { key, value, headers = {}, replay }: SentRecord): number {
-    const records = this.#log.get(placeText(place));
-    if (!records) throw new Error(`The topology does not read ${placeText(place)}`);
-    const offset = records.length;
+    const log = this.#log.get(placeText(place));
+    if (!log) throw new Error(`The topology does not read ${placeText(place)}`);
     const bytes = value ?? Buffer.alloc(0);
-    records.push({
-      offset,
+    return log.append({
       timestampMs: this.#nowMs,
       key: key === null ? null : Buffer.from(key),
       value,
@@ -117,7 +118,6 @@ export class TopologyTestDriver {
       valueStart: value ? 0 : -1,
       valueEnd: bytes.length,
     });
-    return offset;
   }
 
   /** Applies everything that was sent and has not been applied, in rounds of random size. */
@@ -127,9 +127,17 @@ export class TopologyTestDriver {
 
   /** Sends everything again, as a relay does that died before it knew what had arrived. */
   redeliver(): void {
-    for (const records of this.#log.values()) {
-      for (const record of [...records]) records.push({ ...record, offset: records.length });
-    }
+    for (const log of this.#log.values()) for (const record of [...log.records]) log.append(record);
+  }
+
+  /** A topic is deleted and made anew: what was in it is gone, and its offsets begin at 0 again. */
+  recreateTopic(topic: string): void {
+    for (const [name, log] of this.#log) if (placeOf(name).topic === topic) log.recreate();
+  }
+
+  /** The broker of a place has lost what it had from that offset on, and takes new records there. */
+  truncate(place: Place, offset: number): void {
+    this.#log.get(placeText(place))?.truncate(offset);
   }
 
   /** The process is gone, with whatever it had not committed; another one begins at the checkpoints. */
@@ -142,9 +150,9 @@ export class TopologyTestDriver {
     this.#reader.rewind();
   }
 
-  /** Lets another driver read what was sent to this one. */
-  copyLogTo(other: TopologyTestDriver): void {
-    for (const [name, records] of this.#log) other.#log.get(name)?.push(...records);
+  /** Lets another driver read the same topics. */
+  shareTopicsWith(other: TopologyTestDriver): void {
+    for (const [name, log] of this.#log) other.#log.set(name, log);
   }
 
   /** An event of that time is in the journal and not in its topic: no window closes by the wall clock beyond it. */
@@ -197,7 +205,7 @@ interface ReaderOptions {
   readonly decoder: RecordDecoder;
   readonly store: StateStore;
   readonly settings: LaneSettings;
-  readonly log: ReadonlyMap<string, readonly RawRecord[]>;
+  readonly log: ReadonlyMap<string, MemoryLog>;
   readonly deadLetters: DeadLetter[];
   readonly pauses: number[];
   readonly observer: StreamsObserver;
@@ -209,6 +217,8 @@ interface ReaderOptions {
 
 interface Position extends Place {
   offset: number;
+  /** The log that the offset was read in. */
+  log: LogIdentity | undefined;
   reading: number;
 }
 
@@ -232,16 +242,16 @@ export class Reader {
         options.pauses.push(timeMs);
         await nextTurn();
       },
-      seek: (place, offset) => this.#seek(place, offset),
+      seek: (place, offset, how) => this.#seek(place, offset, how?.log),
       stopping: this.#stopping.signal,
       log: options.logger,
     });
     this.#turn = createTurn({ lane: this.#lane, clock: options.clock });
   }
 
-  #seek(place: Place, offset: number): number {
+  #seek(place: Place, offset: number, log: LogIdentity | undefined): number {
     this.#reading++;
-    this.#positions.set(placeText(place), { ...place, offset, reading: this.#reading });
+    this.#positions.set(placeText(place), { ...place, offset, log, reading: this.#reading });
     return this.#reading;
   }
 
@@ -253,11 +263,12 @@ export class Reader {
       reading: this.#reading,
     }));
     const starts = await this.#lane.assign(places);
-    for (const { topic, partition, offset } of starts) {
+    for (const { topic, partition, offset, log } of starts) {
       this.#positions.set(placeText({ topic, partition }), {
         topic,
         partition,
         offset: offset ?? 0,
+        log,
         reading: this.#reading,
       });
     }
@@ -270,7 +281,7 @@ export class Reader {
   }
 
   rewind(): void {
-    for (const position of this.#positions.values()) position.offset = 0;
+    for (const position of this.#positions.values()) Object.assign(position, { offset: 0, log: undefined });
   }
 
   /** Some records of some places, as many as chance will have it. */
@@ -279,12 +290,21 @@ export class Reader {
     const open = [...this.#positions.values()].filter(({ topic }) => topics?.includes(topic) ?? true);
     return open.flatMap((position): RawBatch[] => {
       const { topic, partition, offset, reading } = position;
-      const left = (log.get(placeText(position)) ?? []).slice(offset);
+      const kept = log.get(placeText(position));
+      const anew = kept?.breakFor(position);
+      if (anew) {
+        Object.assign(position, anew);
+        const { offset: nextOffset, ...why } = anew;
+        return [{ topic, partition, reading, fromOffset: nextOffset, records: [], nextOffset, ...why }];
+      }
+      const left = kept?.records.slice(offset) ?? [];
       const count = Math.ceil(random() * Math.min(left.length, 20));
       if (left.length === 0 || random() < 0.3) return [];
       position.offset = offset + count;
+      position.log = kept?.identityAt(position.offset);
       const records = left.slice(0, count);
-      return [{ topic, partition, reading, fromOffset: offset, records, nextOffset: offset + count }];
+      const { offset: nextOffset, log: identity } = position;
+      return [{ topic, partition, reading, fromOffset: offset, records, nextOffset, log: identity }];
     });
   }
 
@@ -293,8 +313,9 @@ export class Reader {
   }
 
   #isCaughtUp(place: Place): boolean {
-    const name = placeText(place);
-    return (this.#positions.get(name)?.offset ?? 0) >= (this.#options.log.get(name)?.length ?? 0);
+    const [position, log] = [this.#positions.get(placeText(place)), this.#options.log.get(placeText(place))];
+    if (!position || !log) return true;
+    return !log.breakFor(position) && position.offset >= log.records.length;
   }
 
   /** Of some topics only, where it is told which. */
@@ -307,7 +328,7 @@ export class Reader {
     if (!this.#isAssigned) await this.assign();
     const taken = this.#take(topics);
     const quiet = this.#quiet;
-    return { batches: await Promise.all(taken.map((batch) => this.#options.decoder.decode(batch))), quiet };
+    return { batches: await Promise.all(taken.map((batch) => decode(this.#options.decoder, batch))), quiet };
   }
 
   /** Computes what was read, and now and then what the wall clock closes. */

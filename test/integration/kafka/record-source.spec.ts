@@ -4,7 +4,8 @@ import { CompressionTypes, Kafka, logLevel, type Message } from 'kafkajs';
 import { createRecordSource } from '../../../src/kafka/record-source.ts';
 import { connectTopicAdmin } from '../../../src/kafka/topic-admin.ts';
 import type { RecordSource } from '../../../src/streams/ports.ts';
-import type { RawBatch } from '../../../src/streams/record.ts';
+import type { LogIdentity, RawBatch } from '../../../src/streams/record.ts';
+import { recreateTopics } from '../../support/broken-logs.ts';
 import { eventually } from '../../support/eventually.ts';
 import { keepLines } from '../../support/logged-lines.ts';
 import { silentLog } from '../../support/silent-log.ts';
@@ -29,9 +30,12 @@ describe('record source', function () {
   const workspace = useWorkspace();
   /** Shared by the readers of a group, so that one goes on where another stopped. */
   let checkpoints: Map<number, number>;
+  /** Which logs they belong to. */
+  let logs: Map<number, LogIdentity | undefined>;
   const readers: Reader[] = [];
   beforeEach(() => {
     checkpoints = new Map();
+    logs = new Map();
   });
   afterEach(async () => {
     for (const reader of readers.splice(0)) await reader.stop();
@@ -101,7 +105,12 @@ describe('record source', function () {
     await source.start({
       onAssigned: async (places) => {
         readings = new Map(places.map(({ partition, reading }) => [partition, reading]));
-        return places.map(({ partition }) => ({ topic, partition, offset: checkpoints.get(partition) }));
+        return places.map(({ partition }) => ({
+          topic,
+          partition,
+          offset: checkpoints.get(partition),
+          log: logs.get(partition),
+        }));
       },
       onRevoked: () => {
         readings = new Map();
@@ -110,9 +119,11 @@ describe('record source', function () {
     const apply = (batch: RawBatch): void => {
       const { partition, reading, fromOffset, nextOffset } = batch;
       if (readings.get(partition) !== reading) return;
-      expect(fromOffset, `partition ${partition}`).to.equal(checkpoints.get(partition) ?? 0);
+      if (!batch.logBreak)
+        expect(fromOffset, `partition ${partition}`).to.equal(checkpoints.get(partition) ?? 0);
       batches.push(batch);
       checkpoints.set(partition, nextOffset);
+      logs.set(partition, batch.log);
     };
     let trouble: Error | undefined;
     const reading = (async () => {
@@ -221,6 +232,54 @@ describe('record source', function () {
     checkpoints = new Map();
     const again = await read(topic);
     await eventually(() => expect(again.values()).to.have.members(valuesOf(numbered(0, 90))), patience);
+  });
+
+  describe('of a topic that is deleted and made anew', () => {
+    const recreate = (topic: string): Promise<void> =>
+      recreateTopics(workspace().endpoints.kafkaBrokers, { topics: [topic], partitions });
+    const breaksOf = ({ batches }: Reader) =>
+      batches.filter(({ logBreak }) => logBreak).map(({ partition, logBreak }) => `${partition} ${logBreak}`);
+    const everyPartition = ['0 recreated', '1 recreated', '2 recreated'];
+
+    it('begins each partition anew while it reads', async () => {
+      const topic = await createTopic('anew-running');
+      await write(topic, numbered(0, 90));
+      const reader = await read(topic);
+      await eventually(() => expect(reader.values()).to.have.length(90), patience);
+      await recreate(topic);
+      await write(topic, numbered(90, 60));
+      const all = valuesOf(numbered(0, 150));
+      await eventually(() => expect(reader.values()).to.have.members(all), patience);
+      expect(breaksOf(reader)).to.have.members(everyPartition);
+    });
+
+    it('begins each partition anew when it comes back, though they have grown past where it was', async () => {
+      const topic = await createTopic('anew-stopped');
+      await write(topic, numbered(0, 30));
+      const first = await read(topic);
+      await eventually(() => expect(first.values()).to.have.length(30), patience);
+      await first.stop();
+      await recreate(topic);
+      const grown = numbered(30, 300);
+      await write(topic, grown);
+      const second = await read(topic);
+      await eventually(() => expect(second.values()).to.have.members(valuesOf(grown)), patience);
+      expect(breaksOf(second)).to.have.members(everyPartition);
+    });
+
+    it('takes a checkpoint without a log for one of the topic, unless the topic ends before it', async () => {
+      const topic = await createTopic('anew-unknown');
+      await write(topic, numbered(0, 30));
+      checkpoints = new Map([
+        [0, 4],
+        [1, 10],
+        [2, 50],
+      ]);
+      const reader = await read(topic);
+      // Six, none and all of ten records.
+      await eventually(() => expect(reader.values()).to.have.length(16), patience);
+      expect(breaksOf(reader)).to.deep.equal(['2 truncated']);
+    });
   });
 
   it('leaves out what was never committed', async () => {

@@ -94,9 +94,11 @@ describe('topic reader', function () {
   it('has no range for a topic that is not there, and an empty one for an empty topic', async () => {
     const topic = await createTopic('empty', 2);
     const ranges = await reader.ranges([workspace().unique('nowhere'), topic]);
+    const [{ topicId } = {}] = ranges;
+    expect(topicId).to.be.a('string');
     expect(ranges).to.deep.equal([
-      { topic, partition: 0, start: 0, end: 0 },
-      { topic, partition: 1, start: 0, end: 0 },
+      { topic, partition: 0, start: 0, end: 0, topicId },
+      { topic, partition: 1, start: 0, end: 0, topicId },
     ]);
     expect((await readAll(topic)).values).to.deep.equal([]);
   });
@@ -158,7 +160,7 @@ describe('topic reader', function () {
       .next()
       .catch((error: unknown) => error);
     expect(failed, 'whoever needs all of them hears of it').to.be.instanceOf(RecordsGone);
-    expect(await reader.ranges([topic])).to.deep.equal([{ topic, partition: 0, start: 2, end: 3 }]);
+    expect((await reader.ranges([topic]))[0]).to.include({ topic, partition: 0, start: 2, end: 3 });
   });
 
   it('ends where there is nothing, instead of waiting for it', async () => {
@@ -241,7 +243,7 @@ describe('topic reader', function () {
       const { send, close } = await begin(topic);
       const open = await send('inside');
       await write(topic, [[{ value: 'behind' }]]);
-      expect(await reader.ranges([topic])).to.deep.equal([{ topic, partition: 0, start: 0, end: 1 }]);
+      expect((await reader.ranges([topic]))[0]).to.include({ topic, partition: 0, start: 0, end: 1 });
       const reading = reader.read({ topic, partition: 0, start: 0, end: 3 });
       expect((await reading.next()).value).to.have.length(1);
       expect(await reading.next()).to.deep.equal({ done: true, value: 1 });

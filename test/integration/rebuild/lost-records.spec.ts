@@ -1,6 +1,8 @@
 import { expect } from 'chai';
+import { OperatorError } from '../../../src/operator-error.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import { topicsOf } from '../../../src/streams/topology.ts';
+import { recreateTopics } from '../../support/broken-logs.ts';
 import { loseRecords } from '../../support/lose-records.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { fromJournal, openRebuildTools, projectionOf } from '../../support/rebuild-tools.ts';
@@ -10,7 +12,10 @@ import { useWorkspace, type Workspace } from '../../support/stack.ts';
 
 describe('a rebuild, and topics that lose records', function () {
   this.timeout(180_000);
-  const workspace = useWorkspace({ STREAMS_RETRY_DELAY_MS: '100' });
+  const workspace = useWorkspace({
+    SCHEMA_REGISTRY_REQUEST_TIMEOUT_MS: '60000',
+    STREAMS_RETRY_DELAY_MS: '100',
+  });
   let space: Workspace;
   let db: Database;
   let load: ShopLoad;
@@ -55,6 +60,37 @@ describe('a rebuild, and topics that lose records', function () {
     const report = await openRebuildTools(space).rebuild(statistic(), fromJournal);
     expect(report).to.include({ outcome: 'swapped', isResumed: true });
     expect(report.comparison?.differences).to.equal(0);
+    await expectExactModels(db, load);
+  });
+
+  const recreate = (): Promise<void> =>
+    recreateTopics(space.endpoints.kafkaBrokers, {
+      topics: topicsOf(statistic()),
+      partitions: space.config.topics.partitions,
+    });
+
+  it('begins anew a build whose topics were deleted and made anew, however far they have grown', async () => {
+    await expectExactModels(db, load);
+    await dieInCatchUp();
+    await recreate();
+    await load.send(60);
+    await expectExactModels(db, load);
+    const report = await openRebuildTools(space).rebuild(statistic(), fromJournal);
+    expect(report.comparison?.shown).to.deep.equal([]);
+    expect(report).to.include({ outcome: 'swapped', isResumed: false });
+    await expectExactModels(db, load);
+  });
+
+  it('does not go back to a model that was read from topics that are gone', async () => {
+    await recreate();
+    await load.send(20);
+    await expectExactModels(db, load);
+    const refused = await openRebuildTools(space)
+      .rollBack(statistic())
+      .catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(OperatorError);
+    expect((refused as OperatorError).message).to.match(/cannot catch up: .*made anew/);
+    await load.send(10);
     await expectExactModels(db, load);
   });
 });

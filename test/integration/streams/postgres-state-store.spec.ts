@@ -86,6 +86,16 @@ describe('PostgreSQL state store', () => {
         );
         return row?.count ?? 0;
       },
+      readLogBreaks: ({ name, version }) =>
+        db.execute(
+          {
+            name: 'spec-log-breaks',
+            text: `select topic, partition, kind, offset_before as "offsetBefore", next_offset as "nextOffset",
+                          (extract(epoch from stream_time) * 1000)::float8 as "streamTimeMs"
+                   from projection_log_break where projection = $1 and version = $2 order by id`,
+          },
+          [name, version],
+        ),
       refused: { table: contractTables.counters, rows: [{ key: 'owed', amounts: [0, -1] }] },
       close: async () => {},
     };

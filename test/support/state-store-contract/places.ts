@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { expect } from 'chai';
 import {
   type ParkedChange,
@@ -43,6 +43,57 @@ export const describeCheckpoints = (underTest: () => StoreUnderTest): void => {
       await store.commit(batch(projection, { moves: [move(at(0), undefined, 1)] }));
       const [state] = await store.loadPlaces(projection, [at(0)]);
       expect(state?.checkpoint).to.deep.equal({ nextOffset: 1, streamTimeMs: Number.NEGATIVE_INFINITY });
+    });
+
+    it('know which log they belong to, as far as anybody does', async () => {
+      const { store, other } = underTest();
+      const projection = newProjection();
+      const logOf = async () => (await other.loadPlaces(projection, [at(0)]))[0]?.checkpoint?.log;
+      const [topicId, anew] = [randomUUID(), randomUUID()];
+      await store.commit(batch(projection, { moves: [move(at(0), undefined, 1)] }));
+      expect(await logOf()).to.equal(undefined);
+      for (const [from, log] of [
+        { topicId, leaderEpoch: undefined },
+        { topicId, leaderEpoch: 7 },
+      ].entries()) {
+        await store.commit(batch(projection, { moves: [move(at(0), from + 1, from + 2, { log })] }));
+        expect(await logOf()).to.deep.equal(log);
+      }
+      const log = { topicId: anew, leaderEpoch: 0 };
+      await store.commit(batch(projection, { moves: [move(at(0), 3, 3, { log })] }));
+      expect(await logOf()).to.deep.equal(log);
+      await store.commit(batch(projection, { moves: [move(at(1), undefined, 3, { log })] }));
+      expect((await other.loadPlaces(projection, [at(1)]))[0]?.checkpoint?.log).to.deep.equal(log);
+    });
+
+    it('go back where a place begins anew, for whoever expects them where they are, and that is kept', async () => {
+      const { store, other, readLogBreaks } = underTest();
+      const projection = newProjection();
+      const log = { topicId: randomUUID(), leaderEpoch: 3 };
+      await store.commit(
+        batch(projection, {
+          tasks: [task(0, undefined)],
+          moves: [move(at(0), undefined, 50, { streamTimeMs: 7000 })],
+        }),
+      );
+      const back = (commits: number) =>
+        batch(projection, {
+          tasks: [task(0, commits)],
+          moves: [move(at(0), 50, 12, { streamTimeMs: 7000, log, logBreak: 'truncated' })],
+        });
+      expect(await other.commit(back(5)), 'by who knows of other commits').to.deep.equal(fenced);
+      expect(await readLogBreaks(projection)).to.deep.equal([]);
+      expect(await store.commit(back(1))).to.deep.equal(committed);
+      expect(await other.loadPlaces(projection, [at(0)])).to.deep.equal([
+        {
+          checkpoint: { nextOffset: 12, streamTimeMs: 7000, log },
+          task: { commits: 2, streamTimeMs: Number.NEGATIVE_INFINITY },
+          parked: [],
+        },
+      ]);
+      expect(await readLogBreaks(projection)).to.deep.equal([
+        { ...at(0), kind: 'truncated', offsetBefore: 50, nextOffset: 12, streamTimeMs: 7000 },
+      ]);
     });
 
     it('move together, new ones and old ones', async () => {

@@ -39,6 +39,7 @@ describe('membership', () => {
       retryDelayMs: 1,
       onKnown: (offsets) => known.push(...offsets),
       heldPlaces: options.heldPlaces ?? (async () => []),
+      topicIds: async () => new Map(places.map(({ topic }) => [topic, `id of ${topic}`])),
       log,
     });
     /** What would be fetched now. */

@@ -236,7 +236,7 @@ describe('record queue', () => {
     fetch({ cutAfter: 2000 });
     const underWay = plan();
     const before = queue.take(3).find((batch) => placeText(batch) === 'a/0');
-    const reading = queue.seek(a0, 70, 500);
+    const reading = queue.seek(a0, 70, { afterMs: 500 });
     underWay.accept(answer(underWay));
     expect(reading).to.be.above(before?.reading ?? Number.NaN);
     expect(queue.take(1000).map(placeText).sort()).to.deep.equal(['a/1', 'b/0']);
@@ -303,6 +303,98 @@ describe('record queue', () => {
     expect(events).to.deep.equal(['a/1 has no 5']);
     expect(asked(queue.plan(call)).some((text) => text.startsWith('a/1'))).to.equal(false);
     expect(queue.take(1000).map(placeText).sort()).to.deep.equal(['a/0', 'b/0']);
+  });
+
+  describe('asks for a log, and not only for offsets', () => {
+    const [old, anew] = ['topic 1', 'topic 2'];
+    /** Only the first place is open, with what was read there before. */
+    const openAt = (
+      offset: number,
+      log: { topicId: string; leaderEpoch: number | undefined },
+      topicId = old,
+    ) => {
+      const created = create();
+      const [first] = created.queue.assign(places);
+      if (first) created.queue.open(first, offset, { log, topicId });
+      return created;
+    };
+    const askedOf = (planned: PlannedFetch) => {
+      const [partition] = planned.call.topics[0]?.partitions ?? [];
+      return [partition?.topicId, partition?.fetchOffset, partition?.lastFetchedEpoch];
+    };
+    const parting = (planned: PlannedFetch, divergence: { leaderEpoch: number; endOffset: number }) =>
+      nothing(planned).map((fetched) => ({ ...fetched, divergence: { ...divergence, logStartOffset: 3 } }));
+    const epoch = (batch: Buffer, leaderEpoch: number): Buffer => {
+      const changed = Buffer.from(batch);
+      changed.writeInt32BE(leaderEpoch, 12);
+      return changed;
+    };
+
+    it('with the epoch of what was read last, and gives it out with what is taken', () => {
+      const { queue, plan } = openAt(7, { topicId: old, leaderEpoch: 4 });
+      const planned = plan();
+      expect(askedOf(planned)).to.deep.equal([old, '7', 4]);
+      const [second, third] = batches.slice(1, 3) as [Buffer, Buffer];
+      planned.accept(
+        answer(planned).map((fetched) => ({
+          ...fetched,
+          recordSet: Buffer.concat([epoch(second, 4), epoch(third, 6)]),
+        })),
+      );
+      expect(askedOf(plan())).to.deep.equal([old, '21', 6]);
+      expect(queue.take(5)[0]?.log).to.deep.equal({ topicId: old, leaderEpoch: 4 });
+      expect(queue.take(5)[0]?.log).to.deep.equal({ topicId: old, leaderEpoch: 6 });
+    });
+
+    it('of another topic from its beginning, and says so once a broker has answered for it', () => {
+      const { queue, plan } = openAt(70, { topicId: old, leaderEpoch: 4 }, anew);
+      expect(queue.take(100)).to.deep.equal([]);
+      const planned = plan();
+      expect(askedOf(planned)).to.deep.equal([anew, '0', undefined]);
+      planned.accept(answer(planned));
+      const [told] = queue.take(100);
+      expect(told).to.deep.include({ fromOffset: 0, nextOffset: 0, records: [], logBreak: 'recreated' });
+      expect(told?.log).to.deep.equal({ topicId: anew, leaderEpoch: undefined });
+      expect(queue.take(7)[0]).to.deep.include({ fromOffset: 0, nextOffset: 7 });
+    });
+
+    it('of a topic without records, too', () => {
+      const { queue, plan } = openAt(70, { topicId: old, leaderEpoch: 4 }, anew);
+      const planned = plan();
+      planned.accept(nothing(planned));
+      expect(queue.isCaughtUp(a0)).to.equal(false);
+      expect(queue.take(100)[0]?.logBreak).to.equal('recreated');
+      expect(queue.isCaughtUp(a0)).to.equal(true);
+    });
+
+    it('that has lost its end, from there where it has the epoch, and from its beginning where it has not', () => {
+      for (const [leaderEpoch, begin] of [
+        [4, 50],
+        [2, 3],
+      ] as const) {
+        const { queue, plan } = openAt(70, { topicId: old, leaderEpoch: 4 });
+        const planned = plan();
+        planned.accept(parting(planned, { leaderEpoch, endOffset: 50 }));
+        const again = plan();
+        expect(askedOf(again)).to.deep.equal([old, String(begin), leaderEpoch === 4 ? 4 : undefined]);
+        again.accept(answer(again));
+        expect(queue.take(100)[0]).to.deep.include({ nextOffset: begin, logBreak: 'truncated' });
+      }
+    });
+
+    it('and asks from what was taken where the lost records still wait to be', () => {
+      const { queue, plan } = openAt(7, { topicId: old, leaderEpoch: 4 });
+      const planned = plan();
+      planned.accept(
+        answer(planned).map((fetched) => ({ ...fetched, recordSet: epoch(batches[1] as Buffer, 4) })),
+      );
+      expect(queue.take(3)[0]?.nextOffset).to.equal(10);
+      const next = plan();
+      expect(askedOf(next)).to.deep.equal([old, '14', 4]);
+      next.accept(parting(next, { leaderEpoch: 4, endOffset: 12 }));
+      expect(queue.take(100)).to.deep.equal([]);
+      expect(askedOf(plan())).to.deep.equal([old, '10', 4]);
+    });
   });
 
   it('moves over offsets without records', async () => {

@@ -5,6 +5,7 @@ import responseOfKafkajs from 'kafkajs/src/protocol/requests/fetch/v11/response.
 import type { AbortedTransaction } from '../../../src/kafka/aborted-transactions.ts';
 import { decodeFetchResponse } from '../../../src/kafka/fetch-response.ts';
 import { DamagedRecords, FetchedRecord, type ReadRecord } from '../../../src/kafka/fetched-record.ts';
+import { FlexibleWriter } from '../../../src/kafka/flexible-fields.ts';
 import { measureRecordSet, RecordSetReader } from '../../../src/kafka/record-set.ts';
 import { type RawRecord, UnsupportedRecords } from '../../../src/streams/record.ts';
 import {
@@ -116,6 +117,7 @@ const batches = fc
 const lastOf = (held: Buffer | null | readonly (Buffer | null)[]): Buffer | null =>
   Array.isArray(held) ? held.at(-1) : (held as Buffer | null);
 
+/** An answer as kafkajs reads it. */
 const answerWith = (recordSet: Buffer): Buffer =>
   new Encoder()
     .writeInt32(12)
@@ -135,6 +137,26 @@ const answerWith = (recordSet: Buffer): Buffer =>
     .writeInt32(-1)
     .writeBytes(recordSet).buffer;
 
+const topicId = '0190163d-8694-739b-aea5-966c26f8ad90';
+const topics = new Map([[topicId, 'like-events']]);
+
+/** The same answer in the version that is asked for; the partition may have more to say at its end. */
+const ownAnswerWith = (recordSet: Buffer, atTheEnd = new FlexibleWriter().noTags()): Buffer => {
+  const partition = new FlexibleWriter()
+    .int32(2)
+    .int16(0)
+    .int64(1000)
+    .int64(900)
+    .int64(5)
+    .list([4_294_967_299], () => {});
+  return Buffer.concat([
+    new FlexibleWriter().noTags().int32(12).int16(0).int32(0).uvarint(2).uuid(topicId).uvarint(2).bytes,
+    partition.int64(4_294_967_299).int64(70).noTags().int32(-1).byteField(recordSet).bytes,
+    atTheEnd.bytes,
+    new FlexibleWriter().noTags().noTags().bytes,
+  ]);
+};
+
 describe('record set', () => {
   it('gives what kafkajs reads in the same answer of a broker, cut off wherever it may be', async () => {
     await fc.assert(
@@ -148,7 +170,7 @@ describe('record set', () => {
           const recordSet = whole.subarray(0, whole.length - (cut % (encoded.at(-1)?.length ?? 1)));
           // With less than the beginning of a header kafkajs fails.
           fc.pre(recordSet.length > 16);
-          const { partitions } = decodeFetchResponse(answerWith(recordSet));
+          const { partitions } = decodeFetchResponse(ownAnswerWith(recordSet), topics);
           const { responses } = await responseOfKafkajs.decode(answerWith(recordSet));
           const ours = read(partitions[0]?.recordSet ?? Buffer.alloc(0), { portions });
           expect(ours.records.map(plain)).to.deep.equal(
@@ -174,7 +196,7 @@ describe('record set', () => {
   });
 
   it('reads the fields of an answer around the records, too', () => {
-    const { throttleMs, partitions } = decodeFetchResponse(answerWith(Buffer.from('records')));
+    const { throttleMs, partitions } = decodeFetchResponse(ownAnswerWith(Buffer.from('records')), topics);
     expect(throttleMs).to.equal(12);
     expect(partitions).to.deep.equal([
       {
@@ -187,6 +209,22 @@ describe('record set', () => {
         recordSet: Buffer.from('records'),
       },
     ]);
+  });
+
+  it('knows where a log parts from the one that was read, and passes over what it does not know', () => {
+    const divergence = new FlexibleWriter().int32(3).int64(870).noTags().bytes;
+    const tags = new FlexibleWriter().uvarint(2).uvarint(0).uvarint(divergence.length);
+    const parting = Buffer.concat([tags.bytes, divergence, Buffer.from([9, 2, 1, 2])]);
+    const { partitions } = decodeFetchResponse(
+      ownAnswerWith(Buffer.alloc(0), { bytes: parting } as FlexibleWriter),
+      topics,
+    );
+    expect(partitions[0]?.divergence).to.deep.equal({ leaderEpoch: 3, endOffset: 870, logStartOffset: 5 });
+  });
+
+  it('leaves out what an answer has of topics that nobody has asked for', () => {
+    const answer = ownAnswerWith(Buffer.from('records'));
+    expect(decodeFetchResponse(answer, new Map()).partitions).to.deep.equal([]);
   });
 
   it('unpacks zstd as well as gzip', async () => {

@@ -18,6 +18,26 @@ describeStateStore(
           amounts: columns.map((column) => Number(row[column])),
         })),
       readLateRecords: async (projection, place) => store.lateRecordsOf(projection, place),
+      readLogBreaks: async ({ name, version }) =>
+        store.logBreaks
+          .filter(({ projection }) => projection.name === name && projection.version === version)
+          .map(
+            ({
+              topic,
+              partition,
+              logBreak: kind,
+              expectedOffset: offsetBefore,
+              nextOffset,
+              streamTimeMs,
+            }) => ({
+              topic,
+              partition,
+              kind,
+              offsetBefore,
+              nextOffset,
+              streamTimeMs,
+            }),
+          ),
       refused: { table: contractTables.counters, rows: [{ key: 'owed', amounts: [0, -1] }] },
       close: async () => {},
     };

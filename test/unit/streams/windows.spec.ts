@@ -357,7 +357,7 @@ describe('windows of a step that is not there any more', () => {
       store: renamed.store,
       logger: log,
     });
-    renamed.copyLogTo(driver);
+    renamed.shareTopicsWith(driver);
     driver.send('facts', asRecord(fact({ of: 'a', time: 20 })));
     await driver.run();
     for (let look = 0; look < 3; look++) await driver.advanceWallClock(10_000);

@@ -237,7 +237,7 @@ describe('a global table', () => {
     expect(outputOf(store, 'left')).to.deep.equal([]);
 
     const large = driverOf(enrich(3), { partitions, store });
-    small.copyLogTo(large);
+    small.shareTopicsWith(large);
     await large.run();
     expect(outputOf(store, 'left')).to.deep.equal(['x: name 1']);
     expect(large.deadLetters.length + small.deadLetters.length).to.equal(0);
