@@ -52,6 +52,7 @@ class KafkaSource implements RecordSource {
   readonly #death = Promise.withResolvers<Error>();
   readonly #joined = Promise.withResolvers<void>();
   #hasJoined = false;
+  #handlers: SourceHandlers | undefined;
   #membership: Membership | undefined;
   #member: GroupMember | undefined;
   #isStopping = false;
@@ -82,6 +83,7 @@ class KafkaSource implements RecordSource {
 
   async start(handlers: SourceHandlers): Promise<void> {
     const { startFrom, retryDelayMs, log } = this.#options;
+    this.#handlers = handlers;
     this.#membership = new Membership({
       queue: this.#queue,
       handlers,
@@ -231,7 +233,10 @@ class KafkaSource implements RecordSource {
       );
   }
 
-  /** Retention has taken what was to be read next, or the topic was made anew and ends before it. Nothing there is left out. */
+  /**
+   * Retention has taken what was to be read next: whoever reads decides whether to go on without it. Or the topic was made anew
+   * and ends before it.
+   */
   async #goOnWithWhatIsLeft(
     place: Place & { readonly reading: number; readonly offset: number },
   ): Promise<void> {
@@ -241,12 +246,13 @@ class KafkaSource implements RecordSource {
       try {
         const firstOffset = await this.#member?.firstOffset(place);
         if (firstOffset === undefined) return;
+        if (offset < firstOffset && !this.#handlers?.onGone({ ...place, firstOffset })) return;
         // From 0 on is how everything is asked for that there is.
         if (offset > 0) {
           log.error(
             { topic, partition, offset, firstOffset },
             offset < firstOffset
-              ? 'Records that were to be read are gone from the topic; reading goes on with the first that is left'
+              ? 'Records are gone from a topic that nobody has read before; it is read from the first that is left'
               : 'The topic ends before the record that was to be read: it was made anew or has lost its end; it is read from its beginning',
           );
         }

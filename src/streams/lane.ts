@@ -15,6 +15,7 @@ import type { OwnedPlace, OwnedTask } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
+  type GoneRecords,
   type PendingSince,
   type ProjectionId,
   type RecordSource,
@@ -97,7 +98,12 @@ export class Lane {
     this.#options = { ...options, observer: shieldedObserver(options.observer, log) };
     this.#projection = { name: topology.name, version: topology.version };
     this.#memory = new LaneMemory(settings);
-    this.#places = new LanePlaces({ seek: options.seek, retryDelayMs: settings.retryDelayMs, log });
+    this.#places = new LanePlaces({
+      seek: options.seek,
+      retryDelayMs: settings.retryDelayMs,
+      onStopped: (places) => this.#options.observer.stopped(this.#projection, places),
+      log,
+    });
     const { pendingSince, clock } = options;
     this.#horizon = new WallClockHorizon({ pendingSince, clock, log });
     const nodes = nodesOfTopology(topology);
@@ -139,6 +145,11 @@ export class Lane {
   revoke(): void {
     this.#forget();
     this.#places.assign([], []);
+  }
+
+  /** What to do about records that are gone: see {@link SourceHandlers.onGone}. */
+  gone(records: GoneRecords): boolean {
+    return this.#places.gone(records);
   }
 
   /** Works out what batches do; undefined when there is nothing in them for this lane. */

@@ -46,6 +46,14 @@ export interface RecordSource {
 export interface SourceHandlers {
   onAssigned(places: readonly (Place & { readonly reading: number })[]): Promise<readonly StartOffset[]>;
   onRevoked(): void;
+  /** False where nothing may be left out: the place stays closed then, and the others are read on. */
+  onGone(gone: GoneRecords): boolean;
+}
+
+/** Records that were to be read next are gone from a place, which begins later now. */
+export interface GoneRecords extends Place {
+  readonly reading: number;
+  readonly firstOffset: number;
 }
 
 /**
@@ -270,4 +278,6 @@ export interface StreamsObserver {
   deadLettered(projection: ProjectionId, letters: readonly DeadLetter[]): void;
   fenced(projection: ProjectionId): void;
   waiting(projection: ProjectionId, isWaiting: boolean): void;
+  /** How many of its places the process does not read, because records after their checkpoints are gone. */
+  stopped(projection: ProjectionId, places: number): void;
 }

@@ -38,6 +38,7 @@ const quiet: StreamsObserver = {
   deadLettered: () => {},
   fenced: () => {},
   waiting: () => {},
+  stopped: () => {},
 };
 
 /** Runs a topology in memory, over real bytes: no broker, no database, no time that passes by itself. */
@@ -48,6 +49,7 @@ export class TopologyTestDriver {
   readonly pauses: number[] = [];
   readonly #options: DriverOptions;
   readonly #log = new Map<string, RawRecord[]>();
+  readonly #firstOffsets = new Map<string, number>();
   readonly #partitions: number;
   readonly #random: () => number;
   #nowMs: number;
@@ -78,6 +80,7 @@ export class TopologyTestDriver {
       store: seen,
       settings: { retryDelayMs: 1, handledIdsMax: 10_000, statesMax: 1000, ...settings },
       log: this.#log,
+      firstOffsets: this.#firstOffsets,
       deadLetters: this.deadLetters,
       pauses: this.pauses,
       observer: { ...quiet, ...observer },
@@ -130,6 +133,11 @@ export class TopologyTestDriver {
     for (const records of this.#log.values()) {
       for (const record of [...records]) records.push({ ...record, offset: records.length });
     }
+  }
+
+  /** Does what retention does: what lies before that offset can be read no more. */
+  lose(place: Place, firstOffset: number): void {
+    this.#firstOffsets.set(placeText(place), firstOffset);
   }
 
   /** The process is gone, with whatever it had not committed; another one begins at the checkpoints. */
@@ -198,6 +206,7 @@ interface ReaderOptions {
   readonly store: StateStore;
   readonly settings: LaneSettings;
   readonly log: ReadonlyMap<string, readonly RawRecord[]>;
+  readonly firstOffsets: ReadonlyMap<string, number>;
   readonly deadLetters: DeadLetter[];
   readonly pauses: number[];
   readonly observer: StreamsObserver;
@@ -210,6 +219,8 @@ interface ReaderOptions {
 interface Position extends Place {
   offset: number;
   reading: number;
+  /** Records are gone, and the lane does not want what is left. */
+  isClosed?: boolean;
 }
 
 /** A process that reads: positions in the log, and a lane. Its rounds can be taken step by step. */
@@ -276,7 +287,10 @@ export class Reader {
   /** Some records of some places, as many as chance will have it. */
   #take(topics?: readonly string[]): readonly RawBatch[] {
     const { log, random } = this.#options;
-    const open = [...this.#positions.values()].filter(({ topic }) => topics?.includes(topic) ?? true);
+    for (const position of this.#positions.values()) this.#noticeLoss(position);
+    const open = [...this.#positions.values()].filter(
+      ({ topic, isClosed }) => !isClosed && (topics?.includes(topic) ?? true),
+    );
     return open.flatMap((position): RawBatch[] => {
       const { topic, partition, offset, reading } = position;
       const left = (log.get(placeText(position)) ?? []).slice(offset);
@@ -288,8 +302,17 @@ export class Reader {
     });
   }
 
+  #noticeLoss(position: Position): void {
+    const { topic, partition, reading, offset, isClosed } = position;
+    const firstOffset = this.#options.firstOffsets.get(placeText(position)) ?? 0;
+    if (isClosed || offset >= firstOffset) return;
+    if (this.#lane.gone({ topic, partition, reading, firstOffset })) position.offset = firstOffset;
+    else position.isClosed = true;
+  }
+
   get isDone(): boolean {
-    return this.#isAssigned && [...this.#positions.values()].every((position) => this.#isCaughtUp(position));
+    const positions = [...this.#positions.values()];
+    return this.#isAssigned && positions.every((position) => position.isClosed || this.#isCaughtUp(position));
   }
 
   #isCaughtUp(place: Place): boolean {
