@@ -4,9 +4,11 @@ import type { Endpoints } from '../infra/infrastructure.ts';
 import { topicRefusalOf } from '../kafka/publish-error.ts';
 import { connectTopicAdmin, type TopicAdmin } from '../kafka/topic-admin.ts';
 import type { Database } from '../postgres/database.ts';
+import { type LostRecords, remedyOfLoss } from '../rebuild/live-lack.ts';
 import { type RelayStatus, readRelayStatus } from '../relay-admin/read-relay-status.ts';
-import { topicsOf } from '../streams/topology.ts';
+import { type Topology, topicsOf } from '../streams/topology.ts';
 import type { Adapters } from './adapters.ts';
+import { type FillStatus, readFills } from './fill-status.ts';
 import { projections } from './projections.ts';
 
 /** The whole pipeline at a glance, in the order an event goes through it. */
@@ -25,6 +27,10 @@ export interface PipelineStatus {
   readonly standingKeys: readonly StandingKeys[];
   /** Projections with records that no window took: too late for it, or of a time too far in the future to be believed. */
   readonly outOfTime: readonly OutOfTime[];
+  /** Records that are gone from the topics and that projections had not read: their partitions stand still. */
+  readonly lost: readonly LostStatus[];
+  /** Read models that are being filled, or wait for it. */
+  readonly fills: readonly FillStatus[];
   readonly readModels: readonly {
     readonly table: string;
     readonly rows: number;
@@ -48,6 +54,11 @@ interface OutOfTime {
   readonly earlyRecords: number;
 }
 
+interface LostStatus extends LostRecords {
+  readonly projection: string;
+  readonly remedy: string;
+}
+
 interface TopicStatus {
   readonly projection: string;
   readonly topic: string;
@@ -55,6 +66,7 @@ interface TopicStatus {
   readonly isMissing: boolean;
   readonly partitions: readonly {
     readonly partition: number;
+    readonly startOffset: number;
     readonly endOffset: number;
     readonly checkpoint: number | null;
     readonly lag: number;
@@ -68,16 +80,30 @@ export const readPipelineStatus = async (
   config: Config,
   endpoints: Endpoints,
 ): Promise<PipelineStatus> => {
-  const [outbox, relay, topics, standingKeys, outOfTime, readModels] = await Promise.all([
+  const [outbox, relay, topics, standingKeys, outOfTime, fills, readModels] = await Promise.all([
     readOutbox(adapters.database),
     readRelayStatus(adapters.database, config.relay),
     readTopicsIfPossible(adapters, config, endpoints),
     adapters.database.execute<StandingKeys>(standingKeysStatement),
     adapters.database.execute<OutOfTime>(outOfTimeStatement),
+    readFills(adapters.database),
     readReadModels(adapters.database),
   ]);
-  return { outbox, relay, ...topics, standingKeys, outOfTime, readModels };
+  const lost = lostIn(topics.topics, projections(config));
+  return { outbox, relay, ...topics, standingKeys, outOfTime, lost, fills, readModels };
 };
+
+const lostIn = (topics: readonly TopicStatus[], topologies: readonly Topology[]): readonly LostStatus[] =>
+  topics.flatMap(({ projection, topic, partitions }) => {
+    const topology = topologies.find(({ name }) => name === projection);
+    if (!topology) return [];
+    const remedy = remedyOfLoss(topology);
+    return partitions.flatMap(({ partition, startOffset, checkpoint }) =>
+      checkpoint !== null && checkpoint < startOffset
+        ? [{ projection, topic, partition, checkpoint, firstOffset: startOffset, remedy }]
+        : [],
+    );
+  });
 
 /** Counting exactly takes a second per ten million rows; from here on PostgreSQL's own estimate is good enough. */
 const exactRowsMax = 1_000_000;
@@ -136,7 +162,7 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
       consumed.map(async ({ projection, topic }) => {
         const ends = await endOffsetsUnlessMissing(admin, topic);
         const partitions = (ends ?? [])
-          .map(({ partition, offset }) => {
+          .map(({ partition, start, offset }) => {
             const checkpoint = checkpoints.find(
               (candidate) =>
                 candidate.projection === projection &&
@@ -144,7 +170,8 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
                 candidate.partition === partition,
             );
             const next = checkpoint?.nextOffset ?? null;
-            return { partition, endOffset: offset, checkpoint: next, lag: Math.max(0, offset - (next ?? 0)) };
+            const lag = Math.max(0, offset - (next ?? 0));
+            return { partition, startOffset: start, endOffset: offset, checkpoint: next, lag };
           })
           .sort((a, b) => a.partition - b.partition);
         const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0);

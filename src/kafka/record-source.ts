@@ -247,15 +247,12 @@ class KafkaSource implements RecordSource {
         const firstOffset = await this.#member?.firstOffset(place);
         if (firstOffset === undefined) return;
         if (offset < firstOffset && !this.#handlers?.onGone({ ...place, firstOffset })) return;
-        // From 0 on is how everything is asked for that there is.
-        if (offset > 0) {
-          log.error(
-            { topic, partition, offset, firstOffset },
-            offset < firstOffset
-              ? 'Records are gone from a topic that nobody has read before; it is read from the first that is left'
-              : 'The topic ends before the record that was to be read: it was made anew or has lost its end; it is read from its beginning',
-          );
-        }
+        log.error(
+          { topic, partition, offset, firstOffset },
+          offset < firstOffset
+            ? 'Records are gone from a topic that the projection has never read; it begins with the first that is left'
+            : 'The topic ends before the record that was to be read: it was made anew or has lost its end; it is read from its beginning',
+        );
         this.#queue.open(place, firstOffset);
         return;
       } catch (error) {

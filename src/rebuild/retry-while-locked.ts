@@ -9,7 +9,7 @@ const pauseMs = 200;
 
 /** Locks are not waited for longer than a moment, because everybody else would wait behind that. */
 export const retryWhileLocked = async <T>(
-  { onProgress, signal }: RebuildPorts,
+  { onProgress, signal }: Pick<RebuildPorts, 'onProgress' | 'signal'>,
   { projection, doing }: Pick<RebuildProgress, 'projection' | 'doing'>,
   work: () => Promise<T>,
 ): Promise<T> => {

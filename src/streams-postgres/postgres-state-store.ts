@@ -32,6 +32,8 @@ export interface PostgresStateStoreOptions {
   readonly appendDerived: (tx: SqlRunner, events: readonly DerivedEvent[]) => Promise<void>;
   /** A batch came for a build that another one has replaced. */
   readonly onReplaced?: (projection: ProjectionId) => void;
+  /** Versions of the definitions by projection: a batch of one that another version has taken over from is refused. */
+  readonly definitions?: ReadonlyMap<string, number>;
   /** Tables whose changes are told to whoever follows them. */
   readonly told?: {
     readonly tables: ReadonlySet<string>;
@@ -132,7 +134,7 @@ const createHope = () => {
   };
 };
 
-interface Sinks extends Pick<PostgresStateStoreOptions, 'appendDerived' | 'told'> {
+interface Sinks extends Pick<PostgresStateStoreOptions, 'appendDerived' | 'told' | 'definitions'> {
   readonly addToTable: AddToTable;
   readonly rowStatementsOf: RowStatementsOf;
   readonly factsAreNew: boolean;
@@ -145,7 +147,7 @@ const commitBatch = async (
   sinks: Sinks,
 ): Promise<CommitOutcome & { readonly hasTold: boolean }> => {
   const { projection } = batch;
-  if (!(await moveCheckpoints(tx, batch))) throw new Fenced();
+  if (!(await moveCheckpoints(tx, batch, sinks.definitions?.get(projection.name)))) throw new Fenced();
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
   await storeHandled(tx, batch.segments);
   await storeMissed(tx, batch.missedSegments);

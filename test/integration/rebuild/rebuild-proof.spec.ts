@@ -226,6 +226,7 @@ describe('the proof of a rebuild', function () {
       cache: { forget: async () => {} },
       config,
       observer,
+      databaseUrl: endpoints.databaseUrl,
       log: silentLog(),
       topologies: [changed],
     });
