@@ -20,7 +20,7 @@ const statement = {
   name: 'status-fills',
   text: `
     select live.projection, live.awaits_fill as "liveIsEmpty", b.version as build, b.phase, b.started_at as "startedAt",
-           case when b.phase = 'replay' and b.from_snapshot = '1:1:'
+           case when b.phase = 'replay' and b.from_snapshot::text = '1:1:'
              then least(1, greatest(0, min(c.next_offset) - 1) / greatest(1, (select max(id) from outbox))::float8) end as fraction,
            max(c.moved_at) as "movedAt"
     from projection_build live

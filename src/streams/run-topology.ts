@@ -76,6 +76,7 @@ export const runTopology = async (options: RunOptions): Promise<RunningTopology>
       clearTimeout(timer);
       stopping.abort();
       await source.stop();
+      lane.revoke();
     },
   };
 };
