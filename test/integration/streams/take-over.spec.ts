@@ -32,12 +32,10 @@ const telling = (views: EnvelopeStream, version: number, told: string[]): Topolo
       viewed.call('tell', async (events: readonly EventEnvelope[]) => {
         told.push(...events.map(({ aggregateId }) => aggregateId));
       });
-      viewed
-        .groupByKey()
-        .aggregate<{ views: number }>('kept', {
-          initial: { views: 0 },
-          fold: ({ views: seen }) => ({ views: seen + 1 }),
-        });
+      viewed.groupByKey().aggregate<{ views: number }>('kept', {
+        initial: { views: 0 },
+        fold: ({ views: seen }) => ({ views: seen + 1 }),
+      });
       viewed
         .groupByKey()
         .aggregate<{ views: number }>(`only-${version}`, { initial: { views: 0 }, fold: (state) => state });
