@@ -13,15 +13,19 @@ export interface LiveBuildOptions {
   readonly findLive: () => Promise<LiveBuild>;
   /** Told with every look as long as the live build waits to be filled, and once when it is run. */
   readonly fills: Pick<ModelFills, 'lacking' | 'complete'>;
-  /**
-   * Lets this version of the definition go on with what another one has built, where it cannot be built anew; false where it has
-   * to be, or where a newer version has it.
-   */
-  readonly takeOver: (live: LiveBuild) => Promise<boolean>;
+  readonly takeOver: (live: LiveBuild) => Promise<TakeOver>;
   /** Runs the topology with what is kept under its version. */
   readonly run: (topology: Topology) => Promise<RunningTopology>;
   readonly log: Logger;
 }
+
+/** Whether this version of the definition goes on with what another one has built. */
+export type TakeOver =
+  | 'done'
+  /** The build is busy just now; the next look tries again. */
+  | 'later'
+  /** It has to be built anew, or a newer version has it. */
+  | 'no';
 
 export interface RunningBuild extends RunningTopology {
   /** Somebody has reason to believe that another build is live. */
@@ -61,8 +65,11 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
     current = undefined;
     await before?.running.stop({ inVain: true });
     if (live.awaitsFill) return;
-    if (live.definitionVersion !== topology.version)
-      return (await takeOver(live)) ? follow() : noteOther(live);
+    if (live.definitionVersion !== topology.version) {
+      const outcome = await takeOver(live);
+      if (outcome === 'done') return follow();
+      return outcome === 'no' ? noteOther(live) : undefined;
+    }
     waitsFor = undefined;
     fills.complete(topology.name);
     if (before?.live.version === live.version)

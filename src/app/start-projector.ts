@@ -31,7 +31,7 @@ import { logFillProgress } from './fill-progress.ts';
 import { openFirstBuilds } from './open-first-builds.ts';
 import { consumerGroupOf, eventActionsOf, projections } from './projections.ts';
 import { rebuildToolsOf } from './rebuild-tools.ts';
-import { type RunningBuild, runLiveBuild } from './run-live-build.ts';
+import { type RunningBuild, runLiveBuild, type TakeOver } from './run-live-build.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
 
@@ -111,6 +111,9 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
     });
     builds.set(topology.name, build);
     return build;
+  }).catch(async (error: unknown) => {
+    await fills.stop();
+    throw error;
   });
   return {
     failed: Promise.race(running.map(({ failed }) => failed)),
@@ -165,16 +168,17 @@ const takeOver = async (
   { adapters, log }: ProjectorOptions,
   topology: Topology,
   live: LiveBuild,
-): Promise<boolean> => {
+): Promise<TakeOver> => {
   const { database } = adapters;
-  if (topology.version < live.definitionVersion || whyNotRebuildable(topology) === undefined) return false;
+  if (topology.version < live.definitionVersion || whyNotRebuildable(topology) === undefined) return 'no';
   const adoption = await adoptBuild({ database, who: whoIs(adapters) }, topology, live);
+  if (adoption === 'busy') return 'later';
   if (adoption)
     log.warn(
       adoption,
       'This version of the projection goes on where the one before stood; states of steps that it does not have are dropped',
     );
-  return true;
+  return 'done';
 };
 
 /** A name that nobody has would leave a projection standing still without a word. */

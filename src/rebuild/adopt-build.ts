@@ -1,10 +1,12 @@
 import { writeAudit } from '../operator-audit/write-audit.ts';
 import { OperatorError } from '../operator-error.ts';
 import type { Database } from '../postgres/database.ts';
+import { codeOf } from '../postgres/sql-error.ts';
 import { nodesOfTopology, type Topology } from '../streams/topology.ts';
 import { findLiveBuild, type LiveBuild } from '../streams-postgres/builds/live-build.ts';
 import { holdLive } from './hold-live.ts';
 import { whyNotRebuildable } from './model-tables.ts';
+import { lockNotAvailable } from './retry-while-locked.ts';
 
 export interface Adoption {
   readonly projection: string;
@@ -37,13 +39,13 @@ const adoptStatement = {
  * Lets another version of a definition go on with the live build where the one before stood: its checkpoints, handled ids, tasks,
  * parked keys and tables. For projections that cannot be filled anew. A state is kept where the definition has a step of that
  * name, which says by it that it can read what is there; others are dropped, because nothing would ever close or read them.
- * Undefined when somebody else was faster. Commits of the version before are refused from then on.
+ * Undefined when somebody else was faster, and `busy` when the build is never free for a moment. Commits of the version before are refused from then on.
  */
-export const adoptBuild = (
+export const adoptBuild = async (
   { database, who }: { readonly database: Database; readonly who: string },
   topology: Topology,
   live: LiveBuild,
-): Promise<Adoption | undefined> => {
+): Promise<Adoption | 'busy' | undefined> => {
   const { name: projection, version: to } = topology;
   const { version, definitionVersion: from } = live;
   if (whyNotRebuildable(topology) === undefined)
@@ -66,6 +68,9 @@ export const adoptBuild = (
       target: { projection, build: version, from, to, droppedStates },
     });
     return { projection, build: version, from, to, droppedStates };
+  }).catch((error: unknown) => {
+    if (codeOf(error) === lockNotAvailable) return 'busy' as const;
+    throw error;
   });
 };
 
@@ -80,6 +85,8 @@ export const adoptByHand = async (
     throw new OperatorError(`${name} has never been run`, { remedy: 'There is nothing to take over' });
   if (live.definitionVersion === topology.version) return undefined;
   const adoption = await adoptBuild(ports, topology, live);
+  if (adoption === 'busy')
+    throw new OperatorError(`${name} is never free for a moment`, { remedy: 'Try again' });
   if (adoption) return adoption;
   throw new OperatorError(`Another version of ${name} has taken over meanwhile`, {
     remedy: 'See which processes run, and start again',

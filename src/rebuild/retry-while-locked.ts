@@ -3,7 +3,7 @@ import { OperatorError } from '../operator-error.ts';
 import { codeOf } from '../postgres/sql-error.ts';
 import type { RebuildPorts, RebuildProgress } from './rebuild-ports.ts';
 
-const lockNotAvailable = '55P03';
+export const lockNotAvailable = '55P03';
 const triesMax = 60;
 const pauseMs = 200;
 

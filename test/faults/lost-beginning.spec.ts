@@ -1,9 +1,12 @@
 import { expect } from 'chai';
+import { Kafka, logLevel } from 'kafkajs';
 import { relayAdminOf } from '../../src/app/relay-admin.ts';
 import { type App, accessFor, type Role, startApp } from '../../src/app/start-app.ts';
 import type { Config } from '../../src/config/settings.ts';
 import { topicNames } from '../../src/event-catalogue/topic-name.ts';
 import type { Database } from '../../src/postgres/database.ts';
+import { FillNeedsDecision } from '../../src/rebuild/fill-live.ts';
+import { findTornBeginning } from '../../src/rebuild/journal-beginning.ts';
 import { physicalTopic } from '../../src/topics/topic-plan.ts';
 import { eventually } from '../support/eventually.ts';
 import { loseRecords } from '../support/lose-records.ts';
@@ -11,7 +14,7 @@ import { openTestDatabase } from '../support/open-database.ts';
 import { fromJournal, openRebuildTools, projectionOf } from '../support/rebuild-tools.ts';
 import { type Client, clientOf } from '../support/running-app.ts';
 import { expectExactModels, openShopLoad, type ShopLoad } from '../support/shop-load.ts';
-import { recordingLog } from '../support/silent-log.ts';
+import { recordingLog, silentLog } from '../support/silent-log.ts';
 import { useWorkspace, type Workspace } from '../support/stack.ts';
 
 const rebuildable = ['product-statistic', 'product-trend', 'order-view', 'order-payment', 'stock-level'];
@@ -221,5 +224,83 @@ describe('a first build that is filled from the journal', function () {
     await start('projector', {});
     await load.send(20);
     await expectExactModels(db, load);
+  });
+});
+
+describe('a fill from the journal, and ground that is gone', function () {
+  this.timeout(300_000);
+  const workspace = useWorkspace({ STREAMS_RETRY_DELAY_MS: '100', TOPIC_PARTITIONS: '3' });
+  let space: Workspace;
+  let db: Database;
+  let load: ShopLoad;
+
+  const start = async (role: Role, projections = 'all') => {
+    const { endpoints, closeAtEnd } = space;
+    const config = { ...space.config, streams: { ...space.config.streams, projections } };
+    const access = await accessFor(config, role);
+    const app = await startApp({ config, endpoints, role, access, log: silentLog() });
+    closeAtEnd(() => app.stop());
+    return app;
+  };
+  const everythingIsSent = () =>
+    eventually(async () => expect((await relayAdminOf(db, space.config).status()).pending).to.equal(0), {
+      timeoutMs: 60_000,
+    });
+  const topics = (): string[] => topicNames.map((name) => physicalTopic(space.config.topics.prefix, name));
+
+  before(async () => {
+    space = workspace();
+    db = openTestDatabase(space, 3);
+    const relay = await start('relay');
+    const { url } = await start('api');
+    load = await openShopLoad(clientOf(url), 17);
+    await load.send(40);
+    await everythingIsSent();
+    await relay.stop();
+  });
+
+  it('fills a first build, too, when the topics were made anew and begin at 0', async () => {
+    const admin = new Kafka({
+      brokers: [...space.endpoints.kafkaBrokers],
+      connectionTimeout: 30_000,
+      logLevel: logLevel.NOTHING,
+    }).admin();
+    await admin.connect();
+    await admin.deleteTopics({ topics: topics() });
+    await eventually(async () => {
+      const there = await admin.listTopics();
+      expect(there.filter((topic) => topics().includes(topic))).to.deep.equal([]);
+    });
+    await admin.disconnect();
+    // Makes the topics that are missing.
+    await start('relay');
+    const projector = await start('projector', 'product-statistic,order-view,stock-level');
+    await load.send(20);
+    await expectExactModels(db, load);
+    await projector.stop();
+  });
+
+  it('replaces no model by one from a journal that has lost its beginning, unless an operator wants it', async () => {
+    const statistic = projectionOf(space, 'product-statistic');
+    await load.send(30);
+    await everythingIsSent();
+    expect(await loseRecords(space.endpoints.kafkaBrokers, topics())).to.be.greaterThan(0);
+    expect(await findTornBeginning(db)).to.equal(undefined);
+    for (const text of [
+      'alter table outbox disable trigger outbox_is_append_only',
+      'delete from outbox where id <= (select max(id) / 2 from outbox)',
+      'alter table outbox enable trigger outbox_is_append_only',
+    ])
+      await db.execute({ name: `spec-tear-${text.length}`, text });
+    expect(await findTornBeginning(db)).to.be.instanceOf(Date);
+    const refusal = await openRebuildTools(space)
+      .fill(statistic)
+      .catch((error: Error) => error);
+    expect(refusal).to.be.instanceOf(FillNeedsDecision);
+    expect((refusal as FillNeedsDecision).line).to.match(
+      /The journal begins with .*npx millrace rebuild.*accept-loss/,
+    );
+    const report = await openRebuildTools(space).rebuild(statistic, fromJournal);
+    expect(report).to.include({ outcome: 'swapped', notCompared: 'records-lost' });
   });
 });

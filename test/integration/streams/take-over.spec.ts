@@ -8,7 +8,9 @@ import { measureStreams } from '../../../src/metrics/streams-metrics.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import type { EnvelopeStream } from '../../../src/projections/of-event.ts';
 import { adoptByHand } from '../../../src/rebuild/adopt-build.ts';
+import { BuildReplaced } from '../../../src/streams/ports.ts';
 import { type Topology, topology } from '../../../src/streams/topology.ts';
+import { createPostgresStateStore } from '../../../src/streams-postgres/postgres-state-store.ts';
 import { eventually } from '../../support/eventually.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
 import { startTestApp } from '../../support/running-app.ts';
@@ -165,5 +167,38 @@ describe('a new version of a projection that calls out', function () {
       [true, 1, 2],
       ['spec', 2, 1],
     ]);
+  });
+
+  it('refuses what a process with the version before wants to commit', async () => {
+    const storeOf = (version: number) =>
+      createPostgresStateStore({
+        database: db,
+        appendDerived: async () => {},
+        definitions: new Map([['telling', version]]),
+      });
+    const nothing = {
+      moves: [],
+      handled: [],
+      missed: [],
+      facts: [],
+      deltas: [],
+      states: [],
+      parked: [],
+      derived: [],
+    };
+    const commit = (version: number, partition: number) =>
+      storeOf(version)
+        .commit({
+          ...nothing,
+          projection: { name: 'telling', version: 1 },
+          tasks: [{ partition, expectedCommits: undefined, streamTimeMs: 0 }],
+        })
+        .catch((error: Error) => error);
+    expect(await commit(1, 100)).to.include({ kind: 'committed' });
+    expect(await commit(2, 101), 'another version').to.be.instanceOf(BuildReplaced);
+    const later = telling({ topic: space.unique('product-view-events') }, 3, []);
+    await adoptByHand({ database: db, who: 'spec' }, later);
+    expect(await commit(1, 102), 'the version before').to.be.instanceOf(BuildReplaced);
+    expect(await commit(3, 103)).to.include({ kind: 'committed' });
   });
 });
