@@ -105,6 +105,7 @@ const readFromSource = async (kafka: Kafka, decoder: RecordDecoder | undefined):
   await source.start({
     onAssigned: async (places) => places.map((place) => ({ ...place, offset: 0 })),
     onRevoked: () => {},
+    onGone: () => false,
   });
   let read = 0;
   while (read < recordsTotal) {

@@ -55,6 +55,7 @@ export const decodeOnly = async (kafka: Kafka, registry: SchemaRegistry, log: Lo
   await source.start({
     onAssigned: async (places) => places.map((place) => ({ ...place, offset: 0 })),
     onRevoked: () => {},
+    onGone: () => false,
   });
   const batches: RawBatch[] = [];
   let records = 0;

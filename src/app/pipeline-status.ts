@@ -4,10 +4,12 @@ import type { Endpoints } from '../infra/infrastructure.ts';
 import { topicRefusalOf } from '../kafka/publish-error.ts';
 import { connectTopicAdmin, type TopicAdmin } from '../kafka/topic-admin.ts';
 import type { Database } from '../postgres/database.ts';
+import { type LostRecords, remedyOfLoss } from '../rebuild/live-lack.ts';
 import { type LogBreakStatus, listLogBreaks } from '../relay-admin/list-log-breaks.ts';
 import { type RelayStatus, readRelayStatus } from '../relay-admin/read-relay-status.ts';
-import { topicsOf } from '../streams/topology.ts';
+import { type Topology, topicsOf } from '../streams/topology.ts';
 import type { Adapters } from './adapters.ts';
+import { type FillStatus, readFills } from './fill-status.ts';
 import { projections } from './projections.ts';
 
 /** The whole pipeline at a glance, in the order an event goes through it. */
@@ -28,6 +30,10 @@ export interface PipelineStatus {
   readonly outOfTime: readonly OutOfTime[];
   /** Topics that have lost events, until they are published again. */
   readonly logBreaks: readonly LogBreakStatus[];
+  /** Records that are gone from the topics and that projections had not read: their partitions stand still. */
+  readonly lost: readonly LostStatus[];
+  /** Read models that are being filled, or wait for it. */
+  readonly fills: readonly FillStatus[];
   readonly readModels: readonly {
     readonly table: string;
     readonly rows: number;
@@ -53,6 +59,11 @@ interface OutOfTime {
   readonly earlyRecords: number;
 }
 
+interface LostStatus extends LostRecords {
+  readonly projection: string;
+  readonly remedy: string;
+}
+
 interface TopicStatus {
   readonly projection: string;
   readonly topic: string;
@@ -60,6 +71,7 @@ interface TopicStatus {
   readonly isMissing: boolean;
   readonly partitions: readonly {
     readonly partition: number;
+    readonly startOffset: number;
     readonly endOffset: number;
     readonly checkpoint: number | null;
     readonly lag: number;
@@ -73,17 +85,31 @@ export const readPipelineStatus = async (
   config: Config,
   endpoints: Endpoints,
 ): Promise<PipelineStatus> => {
-  const [outbox, relay, topics, standingKeys, outOfTime, logBreaks, readModels] = await Promise.all([
+  const [outbox, relay, topics, standingKeys, outOfTime, logBreaks, fills, readModels] = await Promise.all([
     readOutbox(adapters.database),
     readRelayStatus(adapters.database, config.relay),
     readTopicsIfPossible(adapters, config, endpoints),
     adapters.database.execute<StandingKeys>(standingKeysStatement),
     adapters.database.execute<OutOfTime>(outOfTimeStatement),
     listLogBreaks(adapters.database),
+    readFills(adapters.database),
     readReadModels(adapters.database),
   ]);
-  return { outbox, relay, ...topics, standingKeys, outOfTime, logBreaks, readModels };
+  const lost = lostIn(topics.topics, projections(config));
+  return { outbox, relay, ...topics, standingKeys, outOfTime, logBreaks, lost, fills, readModels };
 };
+
+const lostIn = (topics: readonly TopicStatus[], topologies: readonly Topology[]): readonly LostStatus[] =>
+  topics.flatMap(({ projection, topic, partitions }) => {
+    const topology = topologies.find(({ name }) => name === projection);
+    if (!topology) return [];
+    const remedy = remedyOfLoss(topology);
+    return partitions.flatMap(({ partition, startOffset, checkpoint }) =>
+      checkpoint !== null && checkpoint < startOffset
+        ? [{ projection, topic, partition, checkpoint, firstOffset: startOffset, remedy }]
+        : [],
+    );
+  });
 
 /** Counting exactly takes a second per ten million rows; from here on PostgreSQL's own estimate is good enough. */
 const exactRowsMax = 1_000_000;
@@ -142,7 +168,7 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
       consumed.map(async ({ projection, topic }) => {
         const ends = await endOffsetsUnlessMissing(admin, topic);
         const partitions = (ends ?? [])
-          .map(({ partition, offset }) => {
+          .map(({ partition, start, offset }) => {
             const checkpoint = checkpoints.find(
               (candidate) =>
                 candidate.projection === projection &&
@@ -152,7 +178,7 @@ const readTopics = async ({ database, kafka }: Adapters, config: Config): Promis
             const next = checkpoint?.nextOffset ?? null;
             // A checkpoint behind the end is that of another log: all of this one is still to be read.
             const lag = next !== null && next > offset ? offset : offset - (next ?? 0);
-            return { partition, endOffset: offset, checkpoint: next, lag };
+            return { partition, startOffset: start, endOffset: offset, checkpoint: next, lag };
           })
           .sort((a, b) => a.partition - b.partition);
         const lag = partitions.reduce((sum, partition) => sum + partition.lag, 0);

@@ -3,6 +3,8 @@ import type { Config } from '../config/settings.ts';
 import type { Endpoints } from '../infra/infrastructure.ts';
 import { connectTopicReader } from '../kafka/topic-reader.ts';
 import { openDatabase } from '../postgres/database.ts';
+import { type AcceptedLoss, acceptLoss } from '../rebuild/accept-loss.ts';
+import { fillLive } from '../rebuild/fill-live.ts';
 import type { RebuildPorts, RebuildProgress } from '../rebuild/rebuild-ports.ts';
 import { type RebuildOptions, type RebuildReport, rebuildProjection } from '../rebuild/rebuild-projection.ts';
 import { type RollbackReport, rollBack } from '../rebuild/roll-back.ts';
@@ -15,6 +17,9 @@ import { programFingerprint } from './program-fingerprint.ts';
 import { serviceName } from './service-name.ts';
 
 export interface RebuildTools {
+  /** Fills what the live model lacks, unattended. */
+  fill(topology: Topology): Promise<RebuildReport | undefined>;
+  acceptLoss(topology: Topology, options: { readonly dryRun: boolean }): Promise<AcceptedLoss>;
   rebuild(topology: Topology, options: RebuildOptions): Promise<RebuildReport>;
   rollBack(topology: Topology): Promise<RollbackReport>;
 }
@@ -86,6 +91,8 @@ export const rebuildToolsOf = (options: RebuildToolsOptions): RebuildTools => {
   };
 
   return {
+    fill: (topology) => withPorts((ports) => fillLive(ports, topology)),
+    acceptLoss: (topology, how) => withPorts((ports) => acceptLoss(ports, topology, how)),
     rebuild: (topology, how) => withPorts((ports) => rebuildProjection(ports, topology, how)),
     rollBack: (topology) => withPorts((ports) => rollBack(ports, topology)),
   };

@@ -1,7 +1,9 @@
 import type { Logger } from 'pino';
+import { whyNotRebuildable } from '../rebuild/model-tables.ts';
 import type { RunningTopology } from '../streams/run-topology.ts';
 import type { Topology } from '../streams/topology.ts';
 import type { LiveBuild } from '../streams-postgres/builds/live-build.ts';
+import type { ModelFills } from './fill-models.ts';
 
 /** How soon a process notices that another build is live, when no batch of its own has told it before. */
 const lookIntervalMs = 1000;
@@ -9,10 +11,21 @@ const lookIntervalMs = 1000;
 export interface LiveBuildOptions {
   readonly topology: Topology;
   readonly findLive: () => Promise<LiveBuild>;
+  /** Told with every look as long as the live build waits to be filled, and once when it is run. */
+  readonly fills: Pick<ModelFills, 'lacking' | 'complete'>;
+  readonly takeOver: (live: LiveBuild) => Promise<TakeOver>;
   /** Runs the topology with what is kept under its version. */
   readonly run: (topology: Topology) => Promise<RunningTopology>;
   readonly log: Logger;
 }
+
+/** Whether this version of the definition goes on with what another one has built. */
+export type TakeOver =
+  | 'done'
+  /** The build is busy just now; the next look tries again. */
+  | 'later'
+  /** It has to be built anew, or a newer version has it. */
+  | 'no';
 
 export interface RunningBuild extends RunningTopology {
   /** Somebody has reason to believe that another build is live. */
@@ -20,11 +33,12 @@ export interface RunningBuild extends RunningTopology {
 }
 
 /**
- * Runs the live build of a projection, and the next one when that has taken its place. A build that another version of the
- * definition fills is left to the processes that have that version: this one waits until its own has been built.
+ * Runs the live build of a projection, and the next one when that has taken its place. One that waits to be filled is not run. A
+ * build that another version of the definition fills is left to the processes that have that version: this one waits until its
+ * own has been built, unless it can take over.
  */
 export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBuild> => {
-  const { topology, findLive, run } = options;
+  const { topology, findLive, fills, takeOver, run } = options;
   const log = options.log.child({ projection: topology.name });
   const failure = Promise.withResolvers<Error>();
   let current: { readonly live: LiveBuild; readonly running: RunningTopology } | undefined;
@@ -36,19 +50,30 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
     waitsFor = definitionVersion;
     log.warn(
       { live: definitionVersion, own: topology.version },
-      'The live read model is that of another version of this projection; this process waits until its own is built with millrace rebuild',
+      whyNotRebuildable(topology) === undefined
+        ? 'The live read model is that of another version of this projection; this process waits until its own is built with millrace rebuild'
+        : `A newer version of this projection has taken over; this process waits. To go back to its own: npx millrace topologies adopt ${topology.name}`,
     );
   };
 
   const follow = async (): Promise<void> => {
     const live = await findLive();
-    if (isStopping || (current && isSame(live, current.live))) return;
+    if (isStopping) return;
+    if (live.awaitsFill) fills.lacking(topology);
+    if (current && isSame(live, current.live)) return;
     const before = current;
     current = undefined;
     await before?.running.stop({ inVain: true });
-    if (live.definitionVersion !== topology.version) return noteOther(live);
+    if (live.awaitsFill) return;
+    if (live.definitionVersion !== topology.version) {
+      const outcome = await takeOver(live);
+      if (outcome === 'done') return follow();
+      return outcome === 'no' ? noteOther(live) : undefined;
+    }
     waitsFor = undefined;
-    if (before?.live.version === live.version) log.info('Topics have got partitions; reading them as well');
+    fills.complete(topology.name);
+    if (before?.live.version === live.version)
+      log.info('Partitions were added, or checkpoints moved; reading goes on with them');
     else if (before)
       log.info({ build: live.version }, 'Another build of the read model is live; going on with it');
     const running = await run({ ...topology, version: live.version });
@@ -86,4 +111,8 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
 
 /** A consumer that was started before partitions were added notices them minutes later. */
 const isSame = (a: LiveBuild, b: LiveBuild): boolean =>
-  a.version === b.version && a.topicGrowths === b.topicGrowths;
+  a.version === b.version &&
+  a.definitionVersion === b.definitionVersion &&
+  a.topicGrowths === b.topicGrowths &&
+  a.checkpointResets === b.checkpointResets &&
+  a.awaitsFill === b.awaitsFill;

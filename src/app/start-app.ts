@@ -96,7 +96,9 @@ export const startApp = async (options: {
     }
     if (role === 'all' || role === 'projector') {
       const observer = measureStreams(metrics);
-      parts.push(await startProjector({ adapters, cache, config, observer, log }));
+      parts.push(
+        await startProjector({ adapters, cache, config, observer, databaseUrl: endpoints.databaseUrl, log }),
+      );
     }
 
     // Whoever takes commands or relays has reason to say why events are late; one of them at a time does.

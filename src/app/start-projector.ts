@@ -6,17 +6,19 @@ import { createRecordProducer } from '../kafka/record-producer.ts';
 import { createRecordSource } from '../kafka/record-source.ts';
 import { toldTables } from '../live/live-message.ts';
 import { changesChannel } from '../live/read-changes.ts';
+import type { ProjectorObserver } from '../metrics/streams-metrics.ts';
 import { OperatorError } from '../operator-error.ts';
 import { createChannelAnnouncer } from '../postgres/announcer.ts';
 import type { ForgetsProducts } from '../projections/product-cache.ts';
 import { cataloguedEvent } from '../projections/rekeyed.ts';
-import { modelTablesOf } from '../rebuild/model-tables.ts';
+import { adoptBuild } from '../rebuild/adopt-build.ts';
+import { modelTablesOf, whyNotRebuildable } from '../rebuild/model-tables.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
 import { findOldestUnsent } from '../relay/oldest-unsent.ts';
-import type { StateStore, StreamsObserver } from '../streams/ports.ts';
+import type { StateStore } from '../streams/ports.ts';
 import { type RunningTopology, runTopology } from '../streams/run-topology.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
-import { openLiveBuild } from '../streams-postgres/builds/live-build.ts';
+import { findLiveBuild, type LiveBuild } from '../streams-postgres/builds/live-build.ts';
 import { createPartitionGuard } from '../streams-postgres/partitions/partition-guard.ts';
 import { createPostgresStateStore } from '../streams-postgres/postgres-state-store.ts';
 import { storeProjectionActions } from '../streams-postgres/store-projection-actions.ts';
@@ -24,8 +26,12 @@ import { startForgettingChanges } from '../streams-postgres/upkeep/forget-change
 import { startHandledUpkeep } from '../streams-postgres/upkeep/handled-upkeep.ts';
 import { requireHandledRetention } from '../streams-postgres/upkeep/require-handled-retention.ts';
 import type { Adapters } from './adapters.ts';
+import { createModelFills, type ModelFills } from './fill-models.ts';
+import { logFillProgress } from './fill-progress.ts';
+import { openFirstBuilds } from './open-first-builds.ts';
 import { consumerGroupOf, eventActionsOf, projections } from './projections.ts';
-import { type RunningBuild, runLiveBuild } from './run-live-build.ts';
+import { rebuildToolsOf } from './rebuild-tools.ts';
+import { type RunningBuild, runLiveBuild, type TakeOver } from './run-live-build.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
 import { tellingOfLogBreaks } from './tell-of-log-breaks.ts';
@@ -34,7 +40,8 @@ export interface ProjectorOptions {
   readonly adapters: Adapters;
   readonly cache: ForgetsProducts;
   readonly config: Config;
-  readonly observer: StreamsObserver;
+  readonly observer: ProjectorObserver;
+  readonly databaseUrl: string;
   readonly log: Logger;
   /** Instead of every projection there is. */
   readonly topologies?: readonly Topology[];
@@ -63,6 +70,7 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
     },
     log,
   });
+  await openFirstBuilds(adapters, config, topologies, log);
   const producer = createRecordProducer(adapters.kafka, config.kafka);
   const builds = new Map<string, RunningBuild>();
   const announcer = createChannelAnnouncer(database, {
@@ -72,6 +80,7 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
   });
   const store = createPostgresStateStore({
     database,
+    definitions: new Map(topologies.map(({ name, version }) => [name, version])),
     onReplaced: ({ name }) => builds.get(name)?.look(),
     appendDerived: (tx, events) =>
       appendDerived(
@@ -82,27 +91,95 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
     told: { tables: toldTables, onChanged: announcer.announce },
   });
   const forgetting = startForgettingChanges({ database, retentionMs: config.live.retentionMs, log });
-  const runBuild = async (topology: Topology): Promise<RunningTopology> => {
-    await storeProjectionActions(database, topology, eventActionsOf(topology));
-    return run({ ...options, log, topologies }, topology, store, producer);
+  const fills = fillsOf(options, (projection) => builds.get(projection)?.look());
+  const runBuild = async (definition: Topology, build: Topology): Promise<RunningTopology> => {
+    await storeProjectionActions(database, build, eventActionsOf(build));
+    const observer = noticingLoss(options.observer, fills, definition);
+    return run({ ...options, observer, log, topologies }, build, store, producer);
   };
   const running = await startAll(topologies, async (topology) => {
     const build = await runLiveBuild({
       topology,
-      findLive: () => openLiveBuild(database, topology),
-      run: runBuild,
+      findLive: async () => {
+        const live = await findLiveBuild(database, topology.name);
+        if (!live) throw new Error(`${topology.name} has no live build`);
+        return live;
+      },
+      fills,
+      takeOver: (live) => takeOver(options, topology, live),
+      run: (build) => runBuild(topology, build),
       log,
     });
     builds.set(topology.name, build);
     return build;
+  }).catch(async (error: unknown) => {
+    await fills.stop();
+    throw error;
   });
   return {
     failed: Promise.race(running.map(({ failed }) => failed)),
     stop: async () => {
+      await fills.stop();
       await Promise.all(running.map((topology) => topology.stop()));
       await Promise.all([producer.close(), upkeep.stop(), forgetting.stop()]);
     },
   };
+};
+
+const fillsOf = (
+  { adapters, databaseUrl, config, observer, log }: ProjectorOptions,
+  onFilled: (projection: string) => void,
+): ModelFills =>
+  createModelFills({
+    fill: (topology, signal) =>
+      rebuildToolsOf({
+        adapters,
+        endpoints: { databaseUrl },
+        config,
+        who: whoIs(adapters),
+        log: log.child({ part: 'projector' }),
+        onProgress: logFillProgress(log.child({ part: 'projector' })),
+        signal,
+      }).fill(topology),
+    // Who starts at the end of the topics has chosen to do without history.
+    isAutomatic: config.streams.fillFromJournal === 'auto' && config.streams.startFrom === 'earliest',
+    retryDelayMs: config.streams.retryDelayMs,
+    onFilling: (projection, isFilling) => observer.filling(projection, isFilling),
+    onFilled,
+    log: log.child({ part: 'projector' }),
+  });
+
+const whoIs = ({ processName }: Adapters): string => `projector:${processName}`;
+
+/** A partition that stands still because records are gone is a reason to fill the read model. */
+const noticingLoss = (
+  observer: ProjectorObserver,
+  fills: ModelFills,
+  topology: Topology,
+): ProjectorObserver => ({
+  ...observer,
+  stopped: (projection, places) => {
+    if (places > 0) fills.lacking(topology);
+    observer.stopped(projection, places);
+  },
+});
+
+/** Where a definition cannot be built anew, a newer version goes on where the one before stood. */
+const takeOver = async (
+  { adapters, log }: ProjectorOptions,
+  topology: Topology,
+  live: LiveBuild,
+): Promise<TakeOver> => {
+  const { database } = adapters;
+  if (topology.version < live.definitionVersion || whyNotRebuildable(topology) === undefined) return 'no';
+  const adoption = await adoptBuild({ database, who: whoIs(adapters) }, topology, live);
+  if (adoption === 'busy') return 'later';
+  if (adoption)
+    log.warn(
+      adoption,
+      'This version of the projection goes on where the one before stood; states of steps that it does not have are dropped',
+    );
+  return 'done';
 };
 
 /** A name that nobody has would leave a projection standing still without a word. */

@@ -1,5 +1,5 @@
 import type { Difference } from '../rebuild/compare-models.ts';
-import type { RebuildReport } from '../rebuild/rebuild-projection.ts';
+import type { NotCompared, RebuildReport } from '../rebuild/rebuild-projection.ts';
 import type { RollbackReport } from '../rebuild/roll-back.ts';
 import { durationText } from './rebuild-progress.ts';
 import { table } from './table.ts';
@@ -14,7 +14,7 @@ export const describeRebuild = (report: RebuildReport): string => {
     `  ${count(events, 'event')} from ${report.from === 'journal' ? 'the journal and the topics' : 'the topics'} in ${durationText(seconds)}${report.isResumed ? ', begun by an earlier process' : ''}`,
     comparison
       ? `  ${count(comparison.rows, 'row')} compared, ${count(comparison.differences, 'difference')}`
-      : '  not compared: the live model is that of another version of the projection',
+      : `  not compared: ${notComparedText[report.notCompared ?? 'another-version']}`,
     ...(setAside.count > 0
       ? [
           `  ${count(setAside.count, 'record')} could not be applied:`,
@@ -32,9 +32,18 @@ export const describeRebuild = (report: RebuildReport): string => {
   ].join('\n');
 };
 
-const outcomeText = ({ outcome, build, replaces }: RebuildReport): string => {
+const notComparedText: Readonly<Record<NotCompared, string>> = {
+  'another-version': 'the live model is that of another version of the projection',
+  'never-filled': 'the live model was empty',
+  'records-lost': 'the live model stood still, and lacks records that the topics have lost',
+};
+
+const outcomeText = ({ outcome, build, replaces, notCompared }: RebuildReport): string => {
   switch (outcome) {
     case 'swapped':
+      if (notCompared === 'never-filled') return `build ${build} is live, the first that is filled`;
+      if (notCompared === 'records-lost')
+        return `build ${build} is live, and the projection goes on with it; build ${replaces} is kept for looking at`;
       return `build ${build} is live; build ${replaces} is kept for millrace rebuild --rollback`;
     case 'stopped':
       return `not swapped, the live model is as it was; look at the differences, then mend them or use --accept-differences`;

@@ -2,6 +2,7 @@ import { Command } from 'commander';
 import { type PipelineStatus, readPipelineStatus } from '../app/pipeline-status.ts';
 import { ago } from './ago.ts';
 import { quoted, skipCommand } from './dlq-tables.ts';
+import { modelLines } from './model-lines.ts';
 import { relayPicture } from './relay-picture.ts';
 import { withServers } from './session.ts';
 import { table } from './table.ts';
@@ -41,6 +42,7 @@ export const picture = (status: PipelineStatus, now: Date): string => {
     ),
     ...standingKeys.map((standing) => `  ${standingKeysLine(standing, now)}`),
     ...outOfTime.map((told) => `  ${outOfTimeLine(told)}`),
+    ...modelLines(status, now).map((line) => `  ${line}`),
   ].join('\n');
 };
 

@@ -7,6 +7,8 @@ import { OperatorError } from '../operator-error.ts';
 import { projectRoot } from '../project-root.ts';
 import { describeTopology, drawTopology } from '../streams/describe.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
+import { acceptLossCommand } from './accept-loss.ts';
+import { adoptCommand } from './adopt.ts';
 import { readConfig } from './session.ts';
 import { table } from './table.ts';
 
@@ -18,7 +20,9 @@ export const topologiesCommand = (): Command =>
     .description('The projections: what they read, compute and keep')
     .addCommand(listCommand())
     .addCommand(showCommand())
-    .addCommand(documentCommand());
+    .addCommand(documentCommand())
+    .addCommand(acceptLossCommand(find))
+    .addCommand(adoptCommand(find));
 
 const listCommand = (): Command =>
   new Command('list')

@@ -40,6 +40,13 @@ export const streamsSettings = {
     values: ['earliest', 'latest'],
     describes: 'Where a projection without a checkpoint starts',
   }),
+  fillFromJournal: oneOf({
+    variable: 'STREAMS_FILL_FROM_JOURNAL',
+    fallback: 'auto',
+    values: ['auto', 'manual'],
+    describes:
+      'Whether projectors fill a read model from the journal when topics have lost what it needs; otherwise it waits for an operator',
+  }),
   retryDelayMs: integer({
     variable: 'STREAMS_RETRY_DELAY_MS',
     fallback: 1000,

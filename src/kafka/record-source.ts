@@ -52,6 +52,7 @@ class KafkaSource implements RecordSource {
   readonly #death = Promise.withResolvers<Error>();
   readonly #joined = Promise.withResolvers<void>();
   #hasJoined = false;
+  #handlers: SourceHandlers | undefined;
   #membership: Membership | undefined;
   #member: GroupMember | undefined;
   #isStopping = false;
@@ -82,6 +83,7 @@ class KafkaSource implements RecordSource {
 
   async start(handlers: SourceHandlers): Promise<void> {
     const { startFrom, retryDelayMs, log } = this.#options;
+    this.#handlers = handlers;
     this.#membership = new Membership({
       queue: this.#queue,
       handlers,
@@ -232,7 +234,10 @@ class KafkaSource implements RecordSource {
       );
   }
 
-  /** Retention has taken what was to be read next, or the log ends before it. Nothing there is left out. */
+  /**
+   * Retention has taken what was to be read next: whoever reads decides whether to go on without it. Or the log ends before it,
+   * and is read anew.
+   */
   async #goOnWithWhatIsLeft(place: OutOfRange): Promise<void> {
     const { topic, partition, offset } = place;
     const { log, retryDelayMs } = this.#options;
@@ -243,13 +248,11 @@ class KafkaSource implements RecordSource {
         // The log ends before the offset, or does not know the epoch that was read there.
         const logBreak = place.logBreak ?? (offset >= firstOffset ? 'truncated' : undefined);
         if (logBreak) return this.#queue.openAnew(place, logBreak, firstOffset);
-        // From 0 on is how everything is asked for that there is.
-        if (offset > 0) {
-          log.error(
-            { topic, partition, offset, firstOffset },
-            'Records that were to be read are gone from the topic; reading goes on with the first that is left',
-          );
-        }
+        if (!this.#handlers?.onGone({ ...place, firstOffset })) return;
+        log.error(
+          { topic, partition, offset, firstOffset },
+          'Records are gone from a topic that the projection has never read; it begins with the first that is left',
+        );
         this.#queue.open(place, firstOffset);
         return;
       } catch (error) {

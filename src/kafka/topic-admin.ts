@@ -25,8 +25,10 @@ export interface TopicAdmin {
   create(topics: readonly TopicToApply[]): Promise<void>;
   addPartitions(topics: readonly TopicToApply[]): Promise<void>;
   changeSettings(topics: readonly TopicToApply[]): Promise<void>;
-  /** The offset after the newest record, per partition. */
-  endOffsets(topic: string): Promise<readonly { readonly partition: number; readonly offset: number }[]>;
+  /** The offset after the newest record, per partition, and where it begins. */
+  endOffsets(
+    topic: string,
+  ): Promise<readonly { readonly partition: number; readonly start: number; readonly offset: number }[]>;
   /** What each partition has: the first offset, and the one after the newest record. */
   ranges(
     topic: string,
@@ -59,8 +61,9 @@ export const connectTopicAdmin = async (kafka: Kafka): Promise<TopicAdmin> => {
       });
     },
     endOffsets: async (topic) =>
-      (await admin.fetchTopicOffsets(topic)).map(({ partition, high }) => ({
+      (await admin.fetchTopicOffsets(topic)).map(({ partition, low, high }) => ({
         partition,
+        start: Number(low),
         offset: Number(high),
       })),
     ranges: async (topic) =>

@@ -6,7 +6,12 @@ const delayBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 
 const commitBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30];
 const batchBuckets = [1, 10, 100, 500, 1000, 5000, 10_000, 50_000];
 
-export const measureStreams = ({ register }: MetricRegistry): StreamsObserver => {
+export interface ProjectorObserver extends StreamsObserver {
+  /** Whether this process fills the projection's read model from the journal. */
+  filling(projection: string, isFilling: boolean): void;
+}
+
+export const measureStreams = ({ register }: MetricRegistry): ProjectorObserver => {
   const registers = [register];
   const counter = <Label extends string>(name: string, help: string, ...labels: Label[]): Counter<Label> =>
     new Counter({ name, help, labelNames: labels, registers });
@@ -58,6 +63,18 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
     labelNames: ['projection'],
     registers,
   });
+  const stopped = new Gauge({
+    name: 'millrace_streams_stopped_partitions',
+    help: 'Partitions that this process has and does not read, because records after their checkpoints are gone',
+    labelNames: ['projection'],
+    registers,
+  });
+  const filling = new Gauge({
+    name: 'millrace_streams_filling',
+    help: '1 while this process fills a read model from the journal',
+    labelNames: ['projection'],
+    registers,
+  });
   const delay = histogram(
     'millrace_streams_event_to_model_seconds',
     'Age of the newest event of a batch when it was in the read model',
@@ -95,5 +112,7 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
     fenced: ({ name }) => fenced.inc({ projection: name }),
     waiting: ({ name }, isWaiting) => waiting.set({ projection: name }, isWaiting ? 1 : 0),
     begunAnew: ({ name }, { topic, logBreak }) => begunAnew.inc({ projection: name, topic, kind: logBreak }),
+    stopped: ({ name }, places) => stopped.set({ projection: name }, places),
+    filling: (projection, isFilling) => filling.set({ projection }, isFilling ? 1 : 0),
   };
 };

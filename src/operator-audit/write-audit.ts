@@ -18,7 +18,9 @@ export interface AuditEntry {
     | 'dead-letters.release'
     | 'dead-letters.skip-version'
     | 'projections.swap'
-    | 'projections.rollback';
+    | 'projections.rollback'
+    | 'projections.accept-loss'
+    | 'projections.adopt';
   readonly target: Readonly<Record<string, unknown>>;
 }
 

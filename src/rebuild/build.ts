@@ -17,6 +17,8 @@ export interface Build {
   readonly kafkaStart: readonly PlaceOffset[] | null;
   /** Records that could not be applied. */
   readonly setAside: number;
+  /** Nothing was ever in it. */
+  readonly awaitsFill: boolean;
 }
 
 /** Where the tables of a build are while it is not live. */
@@ -25,7 +27,7 @@ export const schemaOf = ({ projection, version }: Pick<Build, 'projection' | 've
 
 const columns = `projection, version, definition_version as "definitionVersion", status, source, phase, program,
   from_snapshot::text as "fromSnapshot", to_snapshot::text as "toSnapshot", kafka_start as "kafkaStart",
-  set_aside as "setAside"`;
+  set_aside as "setAside", awaits_fill as "awaitsFill"`;
 
 const listStatement = {
   name: 'list-builds',
@@ -82,7 +84,7 @@ const positionStatement = {
 /** Puts a build's checkpoints somewhere else: at the start of a stretch of the journal, or of the topics. */
 export const setPositions = async (
   tx: SqlRunner,
-  { projection, version }: Build,
+  { projection, version }: Pick<Build, 'projection' | 'version'>,
   places: readonly PlaceOffset[],
 ): Promise<void> => {
   await tx.execute(positionStatement, [

@@ -10,6 +10,7 @@ import { dropBuild } from './drop-build.ts';
 import { executeAll } from './execute-ddl.ts';
 import { holdLive } from './hold-live.ts';
 import { eventTypesOf } from './journal-kinds.ts';
+import { findLack } from './live-lack.ts';
 import { modelTablesOf, whyNotRebuildable } from './model-tables.ts';
 import { oneRebuildAtATime } from './one-rebuild.ts';
 import { openBuild } from './open-build.ts';
@@ -27,7 +28,18 @@ export interface RebuildOptions {
   readonly dryRun: boolean;
   readonly keepOld: boolean;
   readonly acceptDifferences: boolean;
+  /** Broken off, it leaves what it has for the next one to go on with. */
+  readonly resumeLater?: boolean;
 }
+
+/** Why a rebuilt model was not compared with the live one. */
+export type NotCompared =
+  /** Another version of the definition is not meant to be the same. */
+  | 'another-version'
+  /** There was nothing in the live model. */
+  | 'never-filled'
+  /** The live model lacks records that the topics have lost. */
+  | 'records-lost';
 
 export interface RebuildReport {
   readonly projection: string;
@@ -41,8 +53,9 @@ export interface RebuildReport {
   readonly seconds: number;
   /** Of those, for the journal; 0 where there was nothing left of it to read. */
   readonly replaySeconds: number;
-  /** Null where another version of the definition is live: it is not meant to be the same. */
+  /** Null where the live model cannot be compared with. */
   readonly comparison: Comparison | null;
+  readonly notCompared: NotCompared | null;
   /** Records that could not be applied, as the live projection has set some aside. */
   readonly setAside: { readonly count: number; readonly shown: readonly string[] };
   /** Events that did not get to Kafka: the rebuilt model has them, the live one cannot. */
@@ -53,6 +66,7 @@ interface Rebuild {
   readonly topology: Topology;
   readonly options: RebuildOptions;
   readonly live: LiveBuild;
+  readonly notCompared: NotCompared | null;
   readonly build: Build;
   readonly isResumed: boolean;
   readonly places: readonly Place[];
@@ -75,7 +89,7 @@ export const rebuildProjection = (
 const beginningsMax = 3;
 
 /** A build for which the topics have not kept what it had still to read is begun anew; it is never finished without that. */
-const rebuildWhole = async (
+export const rebuildWhole = async (
   ports: RebuildPorts,
   topology: Topology,
   options: RebuildOptions,
@@ -114,7 +128,9 @@ const rebuild = async (
   const { database } = ports;
   const startedMs = performance.now();
   let events = 0;
-  const live = await openLiveBuild(database, topology);
+  // Whoever fills the first build of all is its only source: nobody is to run it before.
+  const live = await openLiveBuild(database, topology, { awaitsFill: true });
+  const notCompared = await findWhyNotCompared(ports, topology, live);
   const { build, isResumed, places } = await openBuild(ports, topology, options.from);
   const store = ports.openStore(schemaOf(build));
   const setAside = new SetAside(database, build);
@@ -124,15 +140,13 @@ const rebuild = async (
   // What is kept under the version of the build is what this topology is about, whatever the definition's is.
   const own = { ...topology, version: build.version };
   try {
-    const started = { topology: own, options, live, build, isResumed, places, store, setAside, onEvents };
+    const begun = { topology: own, options, live, notCompared, build, isResumed, places };
+    const started = { ...begun, store, setAside, onEvents };
     const filled = build.phase === 'replay' ? await replayJournal(ports, started) : build;
     const replaySeconds = build.phase === 'replay' ? secondsSince(startedMs) : 0;
-    const { outcome, comparison } = await proveAndSwap(
-      ports,
-      { ...started, build: filled },
-      topology.version,
-    );
+    const { outcome, comparison } = await proveAndSwap(ports, { ...started, build: filled });
     if (outcome !== 'swapped') await dropBuild(database, build);
+    else if (live.awaitsFill) await dropBuild(database, { projection: topology.name, version: live.version });
     else if (!options.keepOld) await dropRetired(ports, topology.name, live.version);
     return {
       projection: topology.name,
@@ -145,16 +159,28 @@ const rebuild = async (
       seconds: secondsSince(startedMs),
       replaySeconds,
       comparison,
+      notCompared,
       setAside: { count: setAside.count, shown: setAside.shown },
       heldBack: await countHeldBack(database, eventTypesOf(topicsOf(topology), ports.physicalTopic)),
     };
   } catch (error) {
     // Who breaks off wants nothing left. Whatever else went wrong, the next rebuild goes on from here.
-    if (ports.signal.aborted || error instanceof RecordsGone) await dropBuild(database, build);
+    const isGivenUp = ports.signal.aborted && !options.resumeLater;
+    if (isGivenUp || error instanceof RecordsGone) await dropBuild(database, build);
     throw error;
   } finally {
     await store.close();
   }
+};
+
+const findWhyNotCompared = async (
+  ports: RebuildPorts,
+  topology: Topology,
+  live: LiveBuild,
+): Promise<NotCompared | null> => {
+  const lack = await findLack(ports, topology, live);
+  if (lack) return lack.kind;
+  return live.definitionVersion === topology.version ? null : 'another-version';
 };
 
 const secondsSince = (startedMs: number): number => (performance.now() - startedMs) / 1000;
@@ -167,14 +193,14 @@ const dropRetired = async ({ database }: RebuildPorts, projection: string, kept:
 
 type Proven = Pick<RebuildReport, 'outcome' | 'comparison'>;
 
-const proveAndSwap = (ports: RebuildPorts, rebuilt: Rebuild, definitionVersion: number): Promise<Proven> => {
-  const { live, build, options } = rebuilt;
-  const isSameDefinition = live.definitionVersion === definitionVersion;
-  const followed = isSameDefinition ? { projection: build.projection, version: live.version } : undefined;
+const proveAndSwap = (ports: RebuildPorts, rebuilt: Rebuild): Promise<Proven> => {
+  const { live, notCompared, build, options } = rebuilt;
+  const isCompared = notCompared === null;
+  const followed = isCompared ? { projection: build.projection, version: live.version } : undefined;
   return whileFollowing(ports, { ...rebuilt, live: followed }, async (follower) => {
     await follower.comeClose();
     await analyze(ports, rebuilt);
-    const comparison = isSameDefinition ? await compare(ports, rebuilt, follower) : null;
+    const comparison = isCompared ? await compare(ports, rebuilt, follower) : null;
     const isFaultless = (comparison?.differences ?? 0) === 0 && rebuilt.setAside.count === 0;
     if (options.dryRun) return { outcome: 'tried', comparison };
     if (!isFaultless && !options.acceptDifferences) return { outcome: 'stopped', comparison };
@@ -241,6 +267,7 @@ const swapWhenPossible = async (
       from: rebuilt.build.source,
       rowsCompared: comparison?.rows ?? null,
       differences: comparison?.differences ?? null,
+      notCompared: rebuilt.notCompared,
       setAside: rebuilt.setAside.count,
     },
   };

@@ -1,4 +1,4 @@
-import type { SqlRunner } from '../postgres/database.ts';
+import type { Database, SqlRunner } from '../postgres/database.ts';
 import { restoredUntilId } from '../relay/missing-rows.ts';
 
 // Rows that a snapshot has and the relay has not passed. What it could not send counts as passed: it is held elsewhere.
@@ -33,6 +33,39 @@ export const readRelayProgress = async (db: SqlRunner, snapshot: string): Promis
   if (!row) throw new Error('The relay has no position');
   return row;
 };
+
+// Rows that came with a dump were handed over where it was made.
+const passedStatement = {
+  name: 'relay-has-passed-more-than',
+  text: `
+    select count(*) > $1 as more
+    from (
+      select from outbox o
+      where o.event_type = any ($2::text[])
+        and (o.id <= ${restoredUntilId} or exists (
+          select from outbox_position p
+          where p.shard = outbox_shard(o.partition_key, p.shards)
+            and (pg_visible_in_snapshot(o.tx_id, p.from_snapshot)
+                 or (pg_visible_in_snapshot(o.tx_id, p.to_snapshot) and o.id <= p.last_id))))
+      limit $1 + 1
+    ) passed`,
+};
+
+const noTimeLimitStatement = {
+  name: 'no-time-limit-for-count',
+  text: `select set_config('statement_timeout', '0', true)`,
+};
+
+/** Whether the relay has handed more events of these types to Kafka than that. Takes a second per ten million events or so. */
+export const hasPassedMoreThan = (
+  database: Database,
+  { events, eventTypes }: { readonly events: number; readonly eventTypes: readonly string[] },
+): Promise<boolean> =>
+  database.transaction(async (tx) => {
+    await tx.execute(noTimeLimitStatement);
+    const [row] = await tx.execute<{ more: boolean }>(passedStatement, [events, eventTypes]);
+    return row?.more ?? false;
+  });
 
 const heldStatement = {
   name: 'count-held-for-rebuild',

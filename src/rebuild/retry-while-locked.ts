@@ -3,13 +3,13 @@ import { OperatorError } from '../operator-error.ts';
 import { codeOf } from '../postgres/sql-error.ts';
 import type { RebuildPorts, RebuildProgress } from './rebuild-ports.ts';
 
-const lockNotAvailable = '55P03';
+export const lockNotAvailable = '55P03';
 const triesMax = 60;
 const pauseMs = 200;
 
 /** Locks are not waited for longer than a moment, because everybody else would wait behind that. */
 export const retryWhileLocked = async <T>(
-  { onProgress, signal }: RebuildPorts,
+  { onProgress, signal }: Pick<RebuildPorts, 'onProgress' | 'signal'>,
   { projection, doing }: Pick<RebuildProgress, 'projection' | 'doing'>,
   work: () => Promise<T>,
 ): Promise<T> => {

@@ -108,6 +108,10 @@ const requireFormer = async (database: Database, { name, version }: Topology): P
     throw new OperatorError(`${name} has no earlier model to go back to`, {
       remedy: 'One is kept by every rebuild, until the next one',
     });
+  if (former.awaitsFill)
+    throw new OperatorError(`The earlier model of ${name} is empty: it was never filled`, {
+      remedy: 'There is nothing to go back to',
+    });
   if (former.definitionVersion !== version)
     throw new OperatorError(
       `The earlier model of ${name} is that of version ${former.definitionVersion} of the projection, and this program has version ${version}`,

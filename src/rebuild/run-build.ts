@@ -66,6 +66,7 @@ export const whileRunning = async <T>(
     fenced: () => {},
     waiting: () => {},
     begunAnew: () => {},
+    stopped: () => {},
   };
   const running = await runTopology({
     topology,

@@ -7,7 +7,7 @@ const statement = {
   name: 'move-checkpoints',
   text: `
     with build as materialized (
-      select status from projection_build where projection = $1 and version = $2 for key share
+      select status, definition_version from projection_build where projection = $1 and version = $2 for key share
     ), move as materialized (
       select * from unnest($3::text[], $4::integer[], $5::bigint[], $6::bigint[], $7::float8[], $8::bigint[],
           $12::bigint[], $13::uuid[], $14::integer[])
@@ -65,16 +65,29 @@ const statement = {
     )
     select (select count(*) from moved) + (select count(*) from created) as moves,
            (select count(*) from advanced) + (select count(*) from opened) as tasks,
-           (select status from build) as status`,
+           (select status from build) as status,
+           (select definition_version from build) as "definitionVersion"`,
 };
 
-/** Compare and set, all of them: false when one is not where the batch began; then the transaction has to be undone. */
+interface Moved {
+  readonly moves: number;
+  readonly tasks: number;
+  /** Null where the projection has no such build. */
+  readonly status: string | null;
+  readonly definitionVersion: number | null;
+}
+
+/**
+ * Compare and set, all of them: false when one is not where the batch began; then the transaction has to be undone. A version of
+ * the definition is given where only that one may commit.
+ */
 export const moveCheckpoints = async (
   tx: SqlRunner,
   { projection, tasks, moves }: Pick<BatchCommit, 'projection' | 'tasks' | 'moves'>,
+  definitionVersion?: number,
 ): Promise<boolean> => {
   if (moves.length === 0 && tasks.length === 0) return true;
-  const [moved] = await tx.execute<{ moves: number; tasks: number; status: string | null }>(statement, [
+  const [moved] = await tx.execute<Moved>(statement, [
     projection.name,
     projection.version,
     moves.map((move) => move.topic),
@@ -92,5 +105,10 @@ export const moveCheckpoints = async (
   ]);
   if (moved?.status === 'retired' || moved?.status === 'dropping')
     throw new BuildReplaced(`Build ${projection.version} of ${projection.name} is not live any more`);
+  const adoptedBy = moved?.definitionVersion ?? definitionVersion;
+  if (definitionVersion !== undefined && adoptedBy !== definitionVersion)
+    throw new BuildReplaced(
+      `Version ${adoptedBy} of the definition of ${projection.name} has taken over from ${definitionVersion}`,
+    );
   return moved?.moves === moves.length && moved.tasks === tasks.length;
 };

@@ -35,6 +35,8 @@ export interface PostgresStateStoreOptions {
   readonly appendDerived: (tx: SqlRunner, events: readonly DerivedEvent[]) => Promise<void>;
   /** A batch came for a build that another one has replaced. */
   readonly onReplaced?: (projection: ProjectionId) => void;
+  /** Versions of the definitions by projection: a batch of one that another version has taken over from is refused. */
+  readonly definitions?: ReadonlyMap<string, number>;
   /** Tables whose changes are told to whoever follows them. */
   readonly told?: {
     readonly tables: ReadonlySet<string>;
@@ -154,7 +156,7 @@ const createHope = () => {
   };
 };
 
-interface Sinks extends Pick<PostgresStateStoreOptions, 'appendDerived' | 'told'> {
+interface Sinks extends Pick<PostgresStateStoreOptions, 'appendDerived' | 'told' | 'definitions'> {
   readonly addToTable: AddToTable;
   readonly rowStatementsOf: RowStatementsOf;
   readonly factsAreNew: boolean;
@@ -167,7 +169,7 @@ const commitBatch = async (
   sinks: Sinks,
 ): Promise<CommitOutcome & { readonly hasTold: boolean }> => {
   const { projection } = batch;
-  if (!(await moveCheckpoints(tx, batch))) throw new Fenced();
+  if (!(await moveCheckpoints(tx, batch, sinks.definitions?.get(projection.name)))) throw new Fenced();
   await noteLogBreaks(tx, projection, batch.moves);
   if (!(await changeParkedKeys(tx, projection, batch.parked))) throw new Fenced();
   await reopenHandled(tx, batch.reopenedSegments);

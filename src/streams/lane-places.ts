@@ -1,7 +1,7 @@
 import type { Logger } from 'pino';
 import type { PlaceInput } from './compute-batch.ts';
 import { type OwnedPlace, type OwnedTask, ownedPlace, tailOf, taskTailOf } from './place-tail.ts';
-import type { PlaceState, RecordSource, StartOffset } from './ports.ts';
+import type { GoneRecords, PlaceState, RecordSource, StartOffset } from './ports.ts';
 import { type DecodedBatch, type Place, placeText } from './record.ts';
 
 const unknownPlace: PlaceState = { checkpoint: undefined, task: undefined, parked: [] };
@@ -10,6 +10,8 @@ export interface LanePlacesOptions {
   /** Reads a place from there on, after a pause if there is one; answers with the number of that reading. */
   readonly seek: RecordSource['seek'];
   readonly retryDelayMs: number;
+  /** Told how many places are stopped whenever that changes. */
+  readonly onStopped: (places: number) => void;
   readonly log: Logger;
 }
 
@@ -17,6 +19,7 @@ export interface LanePlacesOptions {
 export class LanePlaces {
   readonly #options: LanePlacesOptions;
   #owned = new Map<string, OwnedPlace>();
+  #stopped = 0;
 
   constructor(options: LanePlacesOptions) {
     this.#options = options;
@@ -42,6 +45,7 @@ export class LanePlaces {
       }),
     );
     this.restore(this.all, stored);
+    this.#tellStopped();
     return this.all.map(({ place, tail }) => ({ ...place, offset: tail.offset, log: tail.log }));
   }
 
@@ -69,8 +73,9 @@ export class LanePlaces {
     if (!owned || batch.reading !== owned.reading) return undefined;
     if (batch.logBreak) return this.#beginAnew(owned, batch);
     const { offset } = owned.tail;
-    if (offset !== undefined && batch.fromOffset > offset && !this.#isGone(owned, offset, batch.fromOffset)) {
-      this.#readFrom(owned, offset);
+    if (offset !== undefined && batch.fromOffset > offset) {
+      if (owned.expectsOffset) this.gone({ ...batch, firstOffset: batch.fromOffset });
+      else this.#readFrom(owned, offset);
       return undefined;
     }
     if (offset !== undefined && batch.fromOffset < offset) {
@@ -94,14 +99,29 @@ export class LanePlaces {
     return { owned, epoch: owned.epoch, fromOffset: offset, records: [], nextOffset, log, logBreak };
   }
 
-  /** The broker answers a question for what it no longer has with what comes next; anything else is a mistake in reading. */
-  #isGone({ place, expectsOffset }: OwnedPlace, checkpoint: number, fromOffset: number): boolean {
-    if (!expectsOffset) return false;
-    this.#options.log.error(
-      { ...place, checkpoint, fromOffset },
-      'Records after the checkpoint are gone from the topic; the projection goes on with what is left',
-    );
-    return true;
+  /**
+   * Whether a place whose next records are gone may be read from where its topic begins now: only where the projection has never
+   * been. What it has read elsewhere does not fit together with what would come.
+   */
+  gone({ reading, firstOffset, ...at }: GoneRecords): boolean {
+    const owned = this.#owned.get(placeText(at));
+    if (owned?.reading !== reading) return false;
+    const { offset: checkpoint } = owned.tail;
+    if (checkpoint === undefined) return true;
+    if (!owned.isStopped)
+      this.#options.log.error(
+        { ...owned.place, checkpoint, firstOffset },
+        'Records after the checkpoint are gone from the topic: the partition is not read any further, the others are',
+      );
+    owned.isStopped = true;
+    this.#tellStopped();
+    return false;
+  }
+
+  #tellStopped(): void {
+    const stopped = this.all.filter(({ isStopped }) => isStopped).length;
+    if (stopped !== this.#stopped) this.#options.onStopped(stopped);
+    this.#stopped = stopped;
   }
 
   /** A record that cannot be decoded now, but perhaps later: the place waits at it, and the others go on. */

@@ -17,6 +17,7 @@ import type { OwnedPlace } from './place-tail.ts';
 import {
   BuildReplaced,
   type DeadLetters,
+  type GoneRecords,
   type PendingSince,
   type ProjectionId,
   type RecordSource,
@@ -101,7 +102,12 @@ export class Lane {
     this.#options = { ...options, observer: shieldedObserver(options.observer, log) };
     this.#projection = { name: topology.name, version: topology.version };
     this.#memory = this.#newMemory();
-    this.#places = new LanePlaces({ seek: options.seek, retryDelayMs: settings.retryDelayMs, log });
+    this.#places = new LanePlaces({
+      seek: options.seek,
+      retryDelayMs: settings.retryDelayMs,
+      onStopped: (places) => this.#options.observer.stopped(this.#projection, places),
+      log,
+    });
     const { pendingSince, clock } = options;
     this.#horizon = new WallClockHorizon({ pendingSince, clock, log });
     const nodes = nodesOfTopology(topology);
@@ -147,6 +153,11 @@ export class Lane {
   revoke(): void {
     this.#forget();
     this.#places.assign([], []);
+  }
+
+  /** What to do about records that are gone: see {@link SourceHandlers.onGone}. */
+  gone(records: GoneRecords): boolean {
+    return this.#places.gone(records);
   }
 
   /** Works out what batches do; undefined when there is nothing in them for this lane. */

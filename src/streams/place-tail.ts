@@ -39,6 +39,8 @@ export interface OwnedPlace {
   firstOffset: number | undefined;
   /** Where it waits for something that is needed to decode a record. */
   waitsAt: number | undefined;
+  /** Records after its checkpoint are gone: nothing of it is read until somebody has made up for them. */
+  isStopped: boolean;
   tail: Tail;
 }
 
@@ -55,6 +57,7 @@ export const ownedPlace = (
   expectsOffset: stored.checkpoint !== undefined,
   firstOffset: undefined,
   waitsAt: undefined,
+  isStopped: false,
   tail: tailOf(stored),
 });
 

@@ -56,6 +56,14 @@ export interface RecordSource {
 export interface SourceHandlers {
   onAssigned(places: readonly (Place & { readonly reading: number })[]): Promise<readonly StartOffset[]>;
   onRevoked(): void;
+  /** False where nothing may be left out: the place stays closed then, and the others are read on. */
+  onGone(gone: GoneRecords): boolean;
+}
+
+/** Records that were to be read next are gone from a place, which begins later now. */
+export interface GoneRecords extends Place {
+  readonly reading: number;
+  readonly firstOffset: number;
 }
 
 /**
@@ -327,6 +335,8 @@ export interface StreamsObserver {
   waiting(projection: ProjectionId, isWaiting: boolean): void;
   /** A place is read from there on, because what was read before is not in its log any more. */
   begunAnew(projection: ProjectionId, place: BegunAnew): void;
+  /** How many of its places the process does not read, because records after their checkpoints are gone. */
+  stopped(projection: ProjectionId, places: number): void;
 }
 
 export interface BegunAnew extends Place {

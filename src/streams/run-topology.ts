@@ -57,7 +57,11 @@ export const runTopology = async (options: RunOptions): Promise<RunningTopology>
     seek: (place, offset, after) => source.seek(place, offset, after),
     stopping: stopping.signal,
   });
-  await source.start({ onAssigned: (places) => lane.assign(places), onRevoked: () => lane.revoke() });
+  await source.start({
+    onAssigned: (places) => lane.assign(places),
+    onRevoked: () => lane.revoke(),
+    onGone: (records) => lane.gone(records),
+  });
 
   const rounds = startRounds({ ...options, log }, lane);
   rounds.finished.catch((error: Error) => {
@@ -72,6 +76,7 @@ export const runTopology = async (options: RunOptions): Promise<RunningTopology>
       clearTimeout(timer);
       stopping.abort();
       await source.stop();
+      lane.revoke();
     },
   };
 };

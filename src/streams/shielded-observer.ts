@@ -21,5 +21,6 @@ export const shieldedObserver = (observer: StreamsObserver, log: Logger): Stream
     fenced: shielded('fenced', (...told) => observer.fenced(...told)),
     waiting: shielded('waiting', (...told) => observer.waiting(...told)),
     begunAnew: shielded('begunAnew', (...told) => observer.begunAnew(...told)),
+    stopped: shielded('stopped', (...told) => observer.stopped(...told)),
   };
 };

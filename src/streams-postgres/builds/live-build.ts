@@ -9,14 +9,19 @@ export interface LiveBuild {
   readonly definitionVersion: number;
   /** How often topics have got partitions: whoever runs the build reads other partitions when it changes. */
   readonly topicGrowths: number;
+  /** How often checkpoints were moved by somebody else: whoever runs the build begins anew at them. */
+  readonly checkpointResets: number;
+  /** Nothing is in it, and it is not to be run: one that is filled from the journal takes its place. */
+  readonly awaitsFill: boolean;
 }
 
 const findStatement = {
   name: 'find-live-build',
   text: `
     select version, definition_version as "definitionVersion",
-           (select count(*) from topic_growth) as "topicGrowths"
-    from projection_live where projection = $1`,
+           (select count(*) from topic_growth) as "topicGrowths",
+           checkpoint_resets as "checkpointResets", awaits_fill as "awaitsFill"
+    from projection_build where projection = $1 and status = 'live'`,
 };
 
 export const findLiveBuild = async (db: SqlRunner, projection: string): Promise<LiveBuild | undefined> => {
@@ -24,20 +29,32 @@ export const findLiveBuild = async (db: SqlRunner, projection: string): Promise<
   return row;
 };
 
-const openStatement = {
-  name: 'open-first-build',
+const insertStatement = {
+  name: 'insert-first-build',
   text: `
-    insert into projection_build (projection, version, definition_version, status, live_at)
-    values ($1, $2, $2, 'live', clock_timestamp())
-    on conflict do nothing`,
+    insert into projection_build (projection, version, definition_version, status, live_at, awaits_fill)
+    values ($1, $2, $2, 'live', clock_timestamp(), $3)
+    on conflict do nothing
+    returning true`,
 };
 
+/** The first build of a projection that nobody has ever run; false when somebody else was faster. */
+export const insertFirstBuild = async (
+  db: SqlRunner,
+  { name, version }: ProjectionId,
+  { awaitsFill }: { readonly awaitsFill: boolean },
+): Promise<boolean> => (await db.execute(insertStatement, [name, version, awaitsFill])).length > 0;
+
 /** The live build of a projection; one that nobody has ever run gets its first. */
-export const openLiveBuild = async (db: SqlRunner, { name, version }: ProjectionId): Promise<LiveBuild> => {
-  const known = await findLiveBuild(db, name);
+export const openLiveBuild = async (
+  db: SqlRunner,
+  projection: ProjectionId,
+  options = { awaitsFill: false },
+): Promise<LiveBuild> => {
+  const known = await findLiveBuild(db, projection.name);
   if (known) return known;
-  await db.execute(openStatement, [name, version]);
-  const live = await findLiveBuild(db, name);
-  if (!live) throw new Error(`${name} has no live build`);
+  await insertFirstBuild(db, projection, options);
+  const live = await findLiveBuild(db, projection.name);
+  if (!live) throw new Error(`${projection.name} has no live build`);
   return live;
 };

@@ -41,6 +41,7 @@ const quiet: StreamsObserver = {
   fenced: () => {},
   waiting: () => {},
   begunAnew: () => {},
+  stopped: () => {},
 };
 
 /** Runs a topology in memory, over real bytes: no broker, no database, no time that passes by itself. */
@@ -51,6 +52,7 @@ export class TopologyTestDriver {
   readonly pauses: number[] = [];
   readonly #options: DriverOptions;
   readonly #log = new Map<string, MemoryLog>();
+  readonly #firstOffsets = new Map<string, number>();
   readonly #partitions: number;
   readonly #random: () => number;
   #nowMs: number;
@@ -81,6 +83,7 @@ export class TopologyTestDriver {
       store: seen,
       settings: { retryDelayMs: 1, handledIdsMax: 10_000, statesMax: 1000, ...settings },
       log: this.#log,
+      firstOffsets: this.#firstOffsets,
       deadLetters: this.deadLetters,
       pauses: this.pauses,
       observer: { ...quiet, ...observer },
@@ -138,6 +141,11 @@ export class TopologyTestDriver {
   /** The broker of a place has lost what it had from that offset on, and takes new records there. */
   truncate(place: Place, offset: number): void {
     this.#log.get(placeText(place))?.truncate(offset);
+  }
+
+  /** Does what retention does: what lies before that offset can be read no more. */
+  lose(place: Place, firstOffset: number): void {
+    this.#firstOffsets.set(placeText(place), firstOffset);
   }
 
   /** The process is gone, with whatever it had not committed; another one begins at the checkpoints. */
@@ -206,6 +214,7 @@ interface ReaderOptions {
   readonly store: StateStore;
   readonly settings: LaneSettings;
   readonly log: ReadonlyMap<string, MemoryLog>;
+  readonly firstOffsets: ReadonlyMap<string, number>;
   readonly deadLetters: DeadLetter[];
   readonly pauses: number[];
   readonly observer: StreamsObserver;
@@ -220,6 +229,8 @@ interface Position extends Place {
   /** The log that the offset was read in. */
   log: LogIdentity | undefined;
   reading: number;
+  /** Records are gone, and the lane does not want what is left. */
+  isClosed?: boolean;
 }
 
 /** A process that reads: positions in the log, and a lane. Its rounds can be taken step by step. */
@@ -287,7 +298,10 @@ export class Reader {
   /** Some records of some places, as many as chance will have it. */
   #take(topics?: readonly string[]): readonly RawBatch[] {
     const { log, random } = this.#options;
-    const open = [...this.#positions.values()].filter(({ topic }) => topics?.includes(topic) ?? true);
+    for (const position of this.#positions.values()) this.#noticeLoss(position);
+    const open = [...this.#positions.values()].filter(
+      ({ topic, isClosed }) => !isClosed && (topics?.includes(topic) ?? true),
+    );
     return open.flatMap((position): RawBatch[] => {
       const { topic, partition, offset, reading } = position;
       const kept = log.get(placeText(position));
@@ -308,8 +322,17 @@ export class Reader {
     });
   }
 
+  #noticeLoss(position: Position): void {
+    const { topic, partition, reading, offset, isClosed } = position;
+    const firstOffset = this.#options.firstOffsets.get(placeText(position)) ?? 0;
+    if (isClosed || offset >= firstOffset) return;
+    if (this.#lane.gone({ topic, partition, reading, firstOffset })) position.offset = firstOffset;
+    else position.isClosed = true;
+  }
+
   get isDone(): boolean {
-    return this.#isAssigned && [...this.#positions.values()].every((position) => this.#isCaughtUp(position));
+    const positions = [...this.#positions.values()];
+    return this.#isAssigned && positions.every((position) => position.isClosed || this.#isCaughtUp(position));
   }
 
   #isCaughtUp(place: Place): boolean {

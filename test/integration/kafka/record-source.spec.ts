@@ -115,6 +115,7 @@ describe('record source', function () {
       onRevoked: () => {
         readings = new Map();
       },
+      onGone: () => false,
     });
     const apply = (batch: RawBatch): void => {
       const { partition, reading, fromOffset, nextOffset } = batch;

@@ -7,6 +7,8 @@ import { avroDir, fingerprintOf, parseSchema } from '../../../src/avro/envelope-
 import { productId } from '../../../src/domain/ids.ts';
 import { appendEvents } from '../../../src/journal/append-events.ts';
 import { contentHash } from '../../../src/journal/content-hash.ts';
+import { createMetricRegistry } from '../../../src/metrics/metric-registry.ts';
+import { measureStreams } from '../../../src/metrics/streams-metrics.ts';
 import type { Database } from '../../../src/postgres/database.ts';
 import { type EnvelopeStream, ofEvent } from '../../../src/projections/of-event.ts';
 import { readGoldenEvents } from '../../../src/schema-evolution/golden-events.ts';
@@ -234,18 +236,13 @@ describe('the proof of a rebuild', function () {
     const adapters = openAdapters(config, endpoints, silentLog());
     space.closeAtEnd(() => adapters.database.close());
     const changed = withBug(2);
-    const observer = {
-      applied: () => {},
-      deadLettered: () => {},
-      fenced: () => {},
-      waiting: () => {},
-      begunAnew: () => {},
-    };
+    const observer = measureStreams(createMetricRegistry());
     const projector = await startProjector({
       adapters,
       cache: { forget: async () => {} },
       config,
       observer,
+      databaseUrl: endpoints.databaseUrl,
       log: silentLog(),
       topologies: [changed],
     });

@@ -113,6 +113,7 @@ describe('tables joined by a foreign key, on real servers', function () {
       adapters,
       cache: { forget: async () => {} },
       config: space.config,
+      databaseUrl: space.endpoints.databaseUrl,
       observer: measureStreams(createMetricRegistry()),
       log: silentLog(),
       topologies: [

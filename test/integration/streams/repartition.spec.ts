@@ -87,6 +87,7 @@ describe('a stream on its way to another key', function () {
       cache: { forget: async () => {} },
       config: space.config,
       observer: measureStreams(createMetricRegistry()),
+      databaseUrl: space.endpoints.databaseUrl,
       log: silentLog(),
       topologies: [spending({ topic: space.unique('order-events') }, space.unique('rekeyed-events'))],
     });

@@ -45,6 +45,7 @@ describe('windows that close by the wall clock', function () {
       cache: { forget: async () => {} },
       config: space.config,
       observer: measureStreams(createMetricRegistry()),
+      databaseUrl: space.endpoints.databaseUrl,
       log: silentLog(),
       topologies: [
         topology(

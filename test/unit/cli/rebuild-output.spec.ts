@@ -63,6 +63,7 @@ describe('the report of a rebuild', () => {
     events: 1200,
     seconds: 3,
     replaySeconds: 2,
+    notCompared: null,
     comparison: {
       rows: 40,
       differences: 2,

@@ -34,6 +34,7 @@ describe('membership', () => {
           return options.onAssigned(assigned);
         },
         onRevoked: () => events.push('revoked'),
+        onGone: () => false,
       },
       startFrom: options.startFrom ?? 'earliest',
       retryDelayMs: 1,

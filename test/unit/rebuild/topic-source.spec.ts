@@ -35,7 +35,11 @@ const topicWith = (
 
 const startAt = async (reader: TopicReader, offset: number): Promise<TopicSource> => {
   const source = new TopicSource({ reader, places: [place], onApplied: () => {} });
-  await source.start({ onAssigned: async () => [{ ...place, offset }], onRevoked: () => {} });
+  await source.start({
+    onAssigned: async () => [{ ...place, offset }],
+    onRevoked: () => {},
+    onGone: () => false,
+  });
   return source;
 };
 

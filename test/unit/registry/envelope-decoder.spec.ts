@@ -50,6 +50,7 @@ describe('decoding a batch', () => {
       seek: ({ topic, partition }, offset, { afterMs } = { afterMs: 0 }) =>
         sought.push(`${topic}/${partition}@${offset} after ${afterMs} ms`) + 1,
       retryDelayMs: 700,
+      onStopped: () => {},
       log,
     });
     places.assign([{ topic: 't', partition: 0, reading: 1 }], []);

@@ -37,6 +37,7 @@ describe('a commit whose answer is lost', () => {
         fenced: () => {},
         waiting: () => {},
         begunAnew: () => {},
+        stopped: () => {},
       },
       settings: { retryDelayMs: 1, handledIdsMax: 100, statesMax: 100 },
       clock: () => 0,

@@ -27,6 +27,7 @@ describe('an observer', () => {
       fenced: fail,
       waiting: fail,
       begunAnew: fail,
+      stopped: fail,
     };
     const { log, lines } = keepLines();
     const driver = counting({ observer, logger: log });
