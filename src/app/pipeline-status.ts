@@ -6,6 +6,7 @@ import { connectTopicAdmin, type TopicAdmin } from '../kafka/topic-admin.ts';
 import type { Database } from '../postgres/database.ts';
 import { type RelayStatus, readRelayStatus } from '../relay-admin/read-relay-status.ts';
 import { topicsOf } from '../streams/topology.ts';
+import { listPauses, type ProjectionPause } from '../streams-postgres/pauses/projection-pause.ts';
 import type { Adapters } from './adapters.ts';
 import { projections } from './projections.ts';
 
@@ -21,6 +22,8 @@ export interface PipelineStatus {
   readonly topics: readonly TopicStatus[];
   /** Why nothing is known of the topics; null when it is. */
   readonly brokerTrouble: string | null;
+  /** Projections that an operator holds still. */
+  readonly pausedProjections: readonly (ProjectionPause & { readonly projection: string })[];
   /** Keys of which nothing moves, by projection: parked behind a dead letter, or waiting for a version that is missing. */
   readonly standingKeys: readonly StandingKeys[];
   /** Projections with records that no window took: too late for it, or of a time too far in the future to be believed. */
@@ -68,15 +71,17 @@ export const readPipelineStatus = async (
   config: Config,
   endpoints: Endpoints,
 ): Promise<PipelineStatus> => {
-  const [outbox, relay, topics, standingKeys, outOfTime, readModels] = await Promise.all([
+  const [outbox, relay, topics, pauses, standingKeys, outOfTime, readModels] = await Promise.all([
     readOutbox(adapters.database),
     readRelayStatus(adapters.database, config.relay),
     readTopicsIfPossible(adapters, config, endpoints),
+    listPauses(adapters.database),
     adapters.database.execute<StandingKeys>(standingKeysStatement),
     adapters.database.execute<OutOfTime>(outOfTimeStatement),
     readReadModels(adapters.database),
   ]);
-  return { outbox, relay, ...topics, standingKeys, outOfTime, readModels };
+  const pausedProjections = [...pauses].map(([projection, pause]) => ({ projection, ...pause }));
+  return { outbox, relay, ...topics, pausedProjections, standingKeys, outOfTime, readModels };
 };
 
 /** Counting exactly takes a second per ten million rows; from here on PostgreSQL's own estimate is good enough. */

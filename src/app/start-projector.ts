@@ -13,6 +13,7 @@ import { cataloguedEvent } from '../projections/rekeyed.ts';
 import { modelTablesOf } from '../rebuild/model-tables.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
 import { findOldestUnsent } from '../relay/oldest-unsent.ts';
+import type { PauseGate } from '../streams/pause-gate.ts';
 import type { StateStore, StreamsObserver } from '../streams/ports.ts';
 import { type RunningTopology, runTopology } from '../streams/run-topology.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
@@ -71,7 +72,7 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
   });
   const store = createPostgresStateStore({
     database,
-    onReplaced: ({ name }) => builds.get(name)?.look(),
+    onTurnedAway: ({ name }) => builds.get(name)?.look(),
     appendDerived: (tx, events) =>
       appendDerived(
         tx,
@@ -81,9 +82,9 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
     told: { tables: toldTables, onChanged: announcer.announce },
   });
   const forgetting = startForgettingChanges({ database, retentionMs: config.live.retentionMs, log });
-  const runBuild = async (topology: Topology): Promise<RunningTopology> => {
+  const runBuild = async (topology: Topology, gate: PauseGate): Promise<RunningTopology> => {
     await storeProjectionActions(database, topology, eventActionsOf(topology));
-    return run({ ...options, log, topologies }, topology, store, producer);
+    return run({ ...options, log, topologies }, { topology, gate, store, producer });
   };
   const running = await startAll(topologies, async (topology) => {
     const build = await runLiveBuild({
@@ -130,11 +131,16 @@ const startAll = async (
   throw failure.reason;
 };
 
+interface Running {
+  readonly topology: Topology;
+  readonly gate: PauseGate;
+  readonly store: StateStore;
+  readonly producer: ReturnType<typeof createRecordProducer>;
+}
+
 const run = (
   { adapters, config, observer, log, topologies }: ProjectorOptions,
-  topology: Topology,
-  store: StateStore,
-  producer: ReturnType<typeof createRecordProducer>,
+  { topology, gate, store, producer }: Running,
 ): Promise<RunningTopology> => {
   const { streams } = config;
   const count = topologies?.length ?? projections(config).length;
@@ -152,6 +158,7 @@ const run = (
     store,
     deadLetters: createDeadLetterTopics(producer),
     observer,
+    gate,
     pendingSince: async () => (await findOldestUnsent(adapters.database))?.getTime(),
     settings: {
       ...streams,

@@ -19,7 +19,7 @@ export const statusCommand = (): Command =>
 const number = (value: number): string => value.toLocaleString('en-US');
 
 export const picture = (status: PipelineStatus, now: Date): string => {
-  const { outbox, relay, standingKeys, outOfTime, readModels } = status;
+  const { outbox, relay, pausedProjections, standingKeys, outOfTime, readModels } = status;
   return [
     'OUTBOX',
     `  ${outbox.rowsAreEstimated ? 'about ' : ''}${number(outbox.rows)} rows, newest id ${outbox.newestId}, ${ago(outbox.newestAt, now)}`,
@@ -37,10 +37,17 @@ export const picture = (status: PipelineStatus, now: Date): string => {
         ]),
       ),
     ),
+    ...pausedProjections.map((paused) => `  ${pausedLine(paused, now)}`),
     ...standingKeys.map((standing) => `  ${standingKeysLine(standing, now)}`),
     ...outOfTime.map((told) => `  ${outOfTimeLine(told)}`),
   ].join('\n');
 };
+
+const pausedLine = (
+  { projection, by, since, because }: PipelineStatus['pausedProjections'][number],
+  now: Date,
+): string =>
+  `${projection}: PAUSED ${ago(since, now)} by ${by}${because ? `: ${because}` : ''}. Let it go on with npx millrace topologies resume ${projection}`;
 
 const standingKeysLine = (
   { projection, because, keys, records, since, example }: PipelineStatus['standingKeys'][number],

@@ -51,6 +51,12 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
     labelNames: ['projection'],
     registers,
   });
+  const paused = new Gauge({
+    name: 'millrace_streams_paused',
+    help: '1 while an operator has paused the projection',
+    labelNames: ['projection'],
+    registers,
+  });
   const delay = histogram(
     'millrace_streams_event_to_model_seconds',
     'Age of the newest event of a batch when it was in the read model',
@@ -87,5 +93,6 @@ export const measureStreams = ({ register }: MetricRegistry): StreamsObserver =>
     },
     fenced: ({ name }) => fenced.inc({ projection: name }),
     waiting: ({ name }, isWaiting) => waiting.set({ projection: name }, isWaiting ? 1 : 0),
+    paused: ({ name }, isPaused) => paused.set({ projection: name }, isPaused ? 1 : 0),
   };
 };

@@ -17,7 +17,9 @@ export interface AuditEntry {
     | 'dead-letters.drop'
     | 'dead-letters.release'
     | 'projections.swap'
-    | 'projections.rollback';
+    | 'projections.rollback'
+    | 'projections.pause'
+    | 'projections.resume';
   readonly target: Readonly<Record<string, unknown>>;
 }
 

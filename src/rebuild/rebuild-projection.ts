@@ -3,6 +3,7 @@ import { OperatorError } from '../operator-error.ts';
 import type { Place } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
 import { type LiveBuild, openLiveBuild } from '../streams-postgres/builds/live-build.ts';
+import { describePause, resumeCommand } from '../streams-postgres/pauses/projection-pause.ts';
 import { type Build, listBuilds, type RebuildSource, schemaOf } from './build.ts';
 import { type Follower, whileFollowing } from './catch-up.ts';
 import { type Comparison, compareModels } from './compare-models.ts';
@@ -114,6 +115,7 @@ const rebuild = async (
   const startedMs = performance.now();
   let events = 0;
   const live = await openLiveBuild(database, topology);
+  requireComparable(topology, live, options);
   const { build, isResumed, places } = await openBuild(ports, topology, options.from);
   const store = ports.openStore(schemaOf(build));
   const setAside = new SetAside(database, build);
@@ -154,6 +156,21 @@ const rebuild = async (
   } finally {
     await store.close();
   }
+};
+
+/** A replay may take an hour: it is not begun where it could never be compared with the live model. */
+const requireComparable = (
+  { name, version }: Topology,
+  { pause, definitionVersion }: LiveBuild,
+  { from }: RebuildOptions,
+): void => {
+  if (!pause || definitionVersion !== version || from !== 'journal') return;
+  throw new OperatorError(
+    `${name} is ${describePause(pause)}: its live model stands still, and a rebuild from the journal is compared with a live model that has everything`,
+    {
+      remedy: `Let it go on with ${resumeCommand(name)} and rebuild then, or use --from kafka, which compares at the position where it stands`,
+    },
+  );
 };
 
 const secondsSince = (startedMs: number): number => (performance.now() - startedMs) / 1000;

@@ -65,6 +65,7 @@ export const whileRunning = async <T>(
     deadLettered: () => {},
     fenced: () => {},
     waiting: () => {},
+    paused: () => {},
   };
   const running = await runTopology({
     topology,

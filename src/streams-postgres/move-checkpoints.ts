@@ -1,5 +1,5 @@
 import type { SqlRunner } from '../postgres/database.ts';
-import { type BatchCommit, BuildReplaced } from '../streams/ports.ts';
+import { type BatchCommit, BuildReplaced, ProjectionPaused } from '../streams/ports.ts';
 
 // Locked in order before anything is changed, tasks first: two holders of the same places wait for each other in turn.
 // The build's own row is locked against whoever holds the projection still, or swaps it for another build of it.
@@ -61,8 +61,16 @@ const statement = {
     )
     select (select count(*) from moved) + (select count(*) from created) as moves,
            (select count(*) from advanced) + (select count(*) from opened) as tasks,
-           (select status from build) as status`,
+           (select status from build) as status,
+           exists (select from projection_pause where projection = $1) as "isPaused"`,
 };
+
+interface Moved {
+  readonly moves: number;
+  readonly tasks: number;
+  readonly status: string | null;
+  readonly isPaused: boolean;
+}
 
 /** Compare and set, all of them: false when one is not where the batch began; then the transaction has to be undone. */
 export const moveCheckpoints = async (
@@ -70,7 +78,7 @@ export const moveCheckpoints = async (
   { projection, tasks, moves }: Pick<BatchCommit, 'projection' | 'tasks' | 'moves'>,
 ): Promise<boolean> => {
   if (moves.length === 0 && tasks.length === 0) return true;
-  const [moved] = await tx.execute<{ moves: number; tasks: number; status: string | null }>(statement, [
+  const [moved] = await tx.execute<Moved>(statement, [
     projection.name,
     projection.version,
     moves.map((move) => move.topic),
@@ -86,5 +94,8 @@ export const moveCheckpoints = async (
   ]);
   if (moved?.status === 'retired' || moved?.status === 'dropping')
     throw new BuildReplaced(`Build ${projection.version} of ${projection.name} is not live any more`);
+  // What a rebuild fills beside the live build is the operator's own doing, and not held.
+  if (moved?.isPaused && (moved.status === 'live' || moved.status === null))
+    throw new ProjectionPaused(`${projection.name} is paused`);
   return moved?.moves === moves.length && moved.tasks === tasks.length;
 };

@@ -20,5 +20,6 @@ export const shieldedObserver = (observer: StreamsObserver, log: Logger): Stream
     deadLettered: shielded('deadLettered', (...told) => observer.deadLettered(...told)),
     fenced: shielded('fenced', (...told) => observer.fenced(...told)),
     waiting: shielded('waiting', (...told) => observer.waiting(...told)),
+    paused: shielded('paused', (...told) => observer.paused(...told)),
   };
 };

@@ -19,6 +19,8 @@ export interface OpenedStore {
   readRows?(table: RowTable): Promise<ReadonlyMap<string, unknown>>;
   /** Records that came too late for their window, as an operator would find them. */
   readLateRecords(projection: ProjectionId, place: Place): Promise<number>;
+  /** As an operator does, whatever those who run the projection know of it. */
+  setPaused(projection: string, isPaused: boolean): Promise<void>;
   /** Adds to `contractTables.counters` what this store refuses as data. */
   readonly refused: TableDelta;
   close(): Promise<void>;

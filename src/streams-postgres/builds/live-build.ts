@@ -1,5 +1,6 @@
 import type { SqlRunner } from '../../postgres/database.ts';
 import type { ProjectionId } from '../../streams/ports.ts';
+import type { ProjectionPause } from '../pauses/projection-pause.ts';
 
 /** The build that queries see. */
 export interface LiveBuild {
@@ -9,19 +10,31 @@ export interface LiveBuild {
   readonly definitionVersion: number;
   /** How often topics have got partitions: whoever runs the build reads other partitions when it changes. */
   readonly topicGrowths: number;
+  /** Null unless an operator holds the projection still. */
+  readonly pause: ProjectionPause | null;
 }
 
 const findStatement = {
   name: 'find-live-build',
   text: `
     select version, definition_version as "definitionVersion",
-           (select count(*) from topic_growth) as "topicGrowths"
-    from projection_live where projection = $1`,
+           (select count(*) from topic_growth) as "topicGrowths",
+           paused_by as by, paused_at as since, reason as because
+    from projection_live left join projection_pause using (projection)
+    where projection = $1`,
 };
 
+interface LiveRow extends Omit<LiveBuild, 'pause'> {
+  readonly by: string | null;
+  readonly since: Date | null;
+  readonly because: string | null;
+}
+
 export const findLiveBuild = async (db: SqlRunner, projection: string): Promise<LiveBuild | undefined> => {
-  const [row] = await db.execute<LiveBuild>(findStatement, [projection]);
-  return row;
+  const [row] = await db.execute<LiveRow>(findStatement, [projection]);
+  if (!row) return undefined;
+  const { by, since, because, ...live } = row;
+  return { ...live, pause: by === null || since === null ? null : { by, since, because } };
 };
 
 const openStatement = {

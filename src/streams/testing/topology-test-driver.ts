@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Logger, pino } from 'pino';
 import { Lane, type LaneSettings, type QuietPlaces, type Round } from '../lane.ts';
+import { PauseGate } from '../pause-gate.ts';
 import type { DeadLetter, PendingSince, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
 import type { Place, RawBatch, RawRecord, ReplayMark } from '../record.ts';
 import { placeText } from '../record.ts';
@@ -38,6 +39,7 @@ const quiet: StreamsObserver = {
   deadLettered: () => {},
   fenced: () => {},
   waiting: () => {},
+  paused: () => {},
 };
 
 /** Runs a topology in memory, over real bytes: no broker, no database, no time that passes by itself. */
@@ -46,6 +48,8 @@ export class TopologyTestDriver {
   readonly deadLetters: DeadLetter[] = [];
   /** How long lanes wanted to wait, each time they did. */
   readonly pauses: number[] = [];
+  /** Holds all readers still, as an operator does who pauses the projection. */
+  readonly gate = new PauseGate();
   readonly #options: DriverOptions;
   readonly #log = new Map<string, RawRecord[]>();
   readonly #partitions: number;
@@ -80,6 +84,7 @@ export class TopologyTestDriver {
       log: this.#log,
       deadLetters: this.deadLetters,
       pauses: this.pauses,
+      gate: this.gate,
       observer: { ...quiet, ...observer },
       logger: logger ?? silent,
       clock: () => this.#nowMs,
@@ -200,6 +205,7 @@ interface ReaderOptions {
   readonly log: ReadonlyMap<string, readonly RawRecord[]>;
   readonly deadLetters: DeadLetter[];
   readonly pauses: number[];
+  readonly gate: PauseGate;
   readonly observer: StreamsObserver;
   readonly logger: Logger;
   readonly clock: () => number;

@@ -218,7 +218,13 @@ describe('the proof of a rebuild', function () {
     const adapters = openAdapters(config, endpoints, silentLog());
     space.closeAtEnd(() => adapters.database.close());
     const changed = withBug(2);
-    const observer = { applied: () => {}, deadLettered: () => {}, fenced: () => {}, waiting: () => {} };
+    const observer = {
+      applied: () => {},
+      deadLettered: () => {},
+      fenced: () => {},
+      waiting: () => {},
+      paused: () => {},
+    };
     const projector = await startProjector({
       adapters,
       cache: { forget: async () => {} },

@@ -18,6 +18,7 @@ describeStateStore(
           amounts: columns.map((column) => Number(row[column])),
         })),
       readLateRecords: async (projection, place) => store.lateRecordsOf(projection, place),
+      setPaused: async (projection, isPaused) => store.setPaused(projection, isPaused),
       refused: { table: contractTables.counters, rows: [{ key: 'owed', amounts: [0, -1] }] },
       close: async () => {},
     };

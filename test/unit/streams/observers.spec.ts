@@ -21,7 +21,13 @@ describe('an observer', () => {
     const fail = (): never => {
       throw new Error('no room for figures');
     };
-    const observer: StreamsObserver = { applied: fail, deadLettered: fail, fenced: fail, waiting: fail };
+    const observer: StreamsObserver = {
+      applied: fail,
+      deadLettered: fail,
+      fenced: fail,
+      waiting: fail,
+      paused: fail,
+    };
     const { log, lines } = keepLines();
     const driver = counting({ observer, logger: log });
     for (let round = 0; round < 5; round++) {
