@@ -59,6 +59,19 @@ describe('pausing projections', () => {
     );
   };
 
+  /** A commit that stands still in its middle. */
+  const commitHalf = async () => {
+    const held = Promise.withResolvers<void>();
+    const inside = Promise.withResolvers<void>();
+    inMiddle = async () => {
+      inside.resolve();
+      await held.promise;
+    };
+    const committing = nextCommit();
+    await inside.promise;
+    return { committing, goOn: held.resolve };
+  };
+
   it('is stored with who, when and why, and audited once; the first word stands', async () => {
     const audited = (await auditRows(db)).length;
     const report = await pauseNow('first', 'a bad release');
@@ -124,14 +137,7 @@ describe('pausing projections', () => {
   });
 
   it('comes back when what was being committed is committed', async () => {
-    const held = Promise.withResolvers<void>();
-    const inside = Promise.withResolvers<void>();
-    inMiddle = async () => {
-      inside.resolve();
-      await held.promise;
-    };
-    const committing = nextCommit();
-    await inside.promise;
+    const { committing, goOn } = await commitHalf();
     let isBack = false;
     const pausing = pauseNow('second').then((report) => {
       isBack = true;
@@ -139,7 +145,7 @@ describe('pausing projections', () => {
     });
     await eventually(async () => expect(await waitsForLock()).to.equal(true));
     expect(isBack).to.equal(false);
-    held.resolve();
+    goOn();
     expect(await committing).to.deep.equal(committed);
     commits++;
     expect((await pausing).stillCommitting).to.equal(false);
@@ -147,16 +153,9 @@ describe('pausing projections', () => {
   });
 
   it('says so when that takes too long', async () => {
-    const held = Promise.withResolvers<void>();
-    const inside = Promise.withResolvers<void>();
-    inMiddle = async () => {
-      inside.resolve();
-      await held.promise;
-    };
-    const committing = nextCommit();
-    await inside.promise;
+    const { committing, goOn } = await commitHalf();
     expect((await pauseNow('second')).stillCommitting).to.equal(true);
-    held.resolve();
+    goOn();
     expect(await committing).to.deep.equal(committed);
     commits++;
   });

@@ -1,13 +1,14 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { expect } from 'chai';
 import fc from 'fast-check';
+import type { Round } from '../../../src/streams/lane.ts';
 import { PauseGate } from '../../../src/streams/pause-gate.ts';
 import type { RecordSource, SourceHandlers, StreamsObserver } from '../../../src/streams/ports.ts';
 import type { RawBatch } from '../../../src/streams/record.ts';
 import { runTopology } from '../../../src/streams/run-topology.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
-import type { DriverOptions } from '../../../src/streams/testing/topology-test-driver.ts';
+import type { DriverOptions, TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
 import { tumbling } from '../../../src/streams/windows.ts';
 import { eventually } from '../../support/eventually.ts';
 import { asRecord, driverOf, fact, facts, jsonDecoder, specTopology } from '../../support/json-stream.ts';
@@ -40,12 +41,18 @@ const isPending = async (work: Promise<unknown>): Promise<boolean> => {
   return !isSettled;
 };
 
+const computeFirst = async ({ reader }: TopologyTestDriver): Promise<Round> => {
+  for (;;) {
+    const round = await reader.computeNext();
+    if (round) return round;
+  }
+};
+
 describe('a projection that is paused', () => {
   it('commits nothing of a batch that was computed before, and goes on with it when it is resumed', async () => {
     const driver = driven();
     driver.send('facts', asRecord(fact()));
-    let round = await driver.reader.computeNext();
-    while (!round) round = await driver.reader.computeNext();
+    const round = await computeFirst(driver);
     driver.gate.set(true);
     const settling = driver.reader.settle(round);
     expect(await isPending(settling)).to.equal(true);
@@ -67,8 +74,7 @@ describe('a projection that is paused', () => {
     );
     driver.send('facts', { key: 'a', value: Buffer.from('no json') });
     driver.send('facts', asRecord(fact()));
-    let round = await driver.reader.computeNext();
-    while (!round) round = await driver.reader.computeNext();
+    const round = await computeFirst(driver);
     driver.gate.set(true);
     const settling = driver.reader.settle(round);
     expect(await isPending(settling)).to.equal(true);
