@@ -6,7 +6,7 @@ import { topicNames } from '../event-catalogue/topic-name.ts';
 import type { Database } from '../postgres/database.ts';
 import { bucketOf } from '../streams/lane-memory.ts';
 import { topicsOf } from '../streams/topology.ts';
-import { findHandled, findModelTime } from '../streams-postgres/find-handled.ts';
+import { findHandled, findModelProgress } from '../streams-postgres/find-handled.ts';
 import { physicalTopic } from '../topics/topic-plan.ts';
 import { projections } from './projections.ts';
 
@@ -40,6 +40,6 @@ export const consistencyOf = (options: {
     room,
     topicsOf: (model) => readBy.get(model) ?? new Set(),
     bucketOf,
-    modelTime: (model) => findModelTime(database, model),
+    progressOf: (model) => findModelProgress(database, model),
   });
 };

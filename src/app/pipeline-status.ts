@@ -8,6 +8,7 @@ import { type LostRecords, remedyOfLoss } from '../rebuild/live-lack.ts';
 import { type LogBreakStatus, listLogBreaks } from '../relay-admin/list-log-breaks.ts';
 import { type RelayStatus, readRelayStatus } from '../relay-admin/read-relay-status.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
+import { listPauses, type ProjectionPause } from '../streams-postgres/pauses/projection-pause.ts';
 import type { Adapters } from './adapters.ts';
 import { type FillStatus, readFills } from './fill-status.ts';
 import { projections } from './projections.ts';
@@ -24,6 +25,8 @@ export interface PipelineStatus {
   readonly topics: readonly TopicStatus[];
   /** Why nothing is known of the topics; null when it is. */
   readonly brokerTrouble: string | null;
+  /** Projections that an operator holds still. */
+  readonly pausedProjections: readonly (ProjectionPause & { readonly projection: string })[];
   /** Keys of which nothing moves, by projection: parked behind a dead letter, or waiting for a version that is missing. */
   readonly standingKeys: readonly StandingKeys[];
   /** Projections with records that no window took: too late for it, or of a time too far in the future to be believed. */
@@ -85,18 +88,30 @@ export const readPipelineStatus = async (
   config: Config,
   endpoints: Endpoints,
 ): Promise<PipelineStatus> => {
-  const [outbox, relay, topics, standingKeys, outOfTime, logBreaks, fills, readModels] = await Promise.all([
-    readOutbox(adapters.database),
-    readRelayStatus(adapters.database, config.relay),
-    readTopicsIfPossible(adapters, config, endpoints),
-    adapters.database.execute<StandingKeys>(standingKeysStatement),
-    adapters.database.execute<OutOfTime>(outOfTimeStatement),
-    listLogBreaks(adapters.database),
-    readFills(adapters.database),
-    readReadModels(adapters.database),
-  ]);
-  const lost = lostIn(topics.topics, projections(config));
-  return { outbox, relay, ...topics, standingKeys, outOfTime, logBreaks, lost, fills, readModels };
+  const [outbox, relay, topics, pauses, standingKeys, outOfTime, logBreaks, fills, readModels] =
+    await Promise.all([
+      readOutbox(adapters.database),
+      readRelayStatus(adapters.database, config.relay),
+      readTopicsIfPossible(adapters, config, endpoints),
+      listPauses(adapters.database),
+      adapters.database.execute<StandingKeys>(standingKeysStatement),
+      adapters.database.execute<OutOfTime>(outOfTimeStatement),
+      listLogBreaks(adapters.database),
+      readFills(adapters.database),
+      readReadModels(adapters.database),
+    ]);
+  return {
+    outbox,
+    relay,
+    ...topics,
+    pausedProjections: [...pauses].map(([projection, pause]) => ({ projection, ...pause })),
+    standingKeys,
+    outOfTime,
+    logBreaks,
+    lost: lostIn(topics.topics, projections(config)),
+    fills,
+    readModels,
+  };
 };
 
 const lostIn = (topics: readonly TopicStatus[], topologies: readonly Topology[]): readonly LostStatus[] =>

@@ -1,8 +1,10 @@
 import type { Logger } from 'pino';
 import { whyNotRebuildable } from '../rebuild/model-tables.ts';
+import { PauseGate } from '../streams/pause-gate.ts';
 import type { RunningTopology } from '../streams/run-topology.ts';
 import type { Topology } from '../streams/topology.ts';
 import type { LiveBuild } from '../streams-postgres/builds/live-build.ts';
+import { resumeCommand } from '../streams-postgres/pauses/projection-pause.ts';
 import type { ModelFills } from './fill-models.ts';
 
 /** How soon a process notices that another build is live, when no batch of its own has told it before. */
@@ -14,8 +16,8 @@ export interface LiveBuildOptions {
   /** Told with every look as long as the live build waits to be filled, and once when it is run. */
   readonly fills: Pick<ModelFills, 'lacking' | 'complete'>;
   readonly takeOver: (live: LiveBuild) => Promise<TakeOver>;
-  /** Runs the topology with what is kept under its version. */
-  readonly run: (topology: Topology) => Promise<RunningTopology>;
+  /** Runs the topology with what is kept under its version, and holds it still at the gate. */
+  readonly run: (topology: Topology, gate: PauseGate) => Promise<RunningTopology>;
   readonly log: Logger;
 }
 
@@ -28,14 +30,15 @@ export type TakeOver =
   | 'no';
 
 export interface RunningBuild extends RunningTopology {
-  /** Somebody has reason to believe that another build is live. */
+  /** Somebody has reason to believe that another build is live, or that the projection is paused. */
   look(): void;
 }
 
 /**
  * Runs the live build of a projection, and the next one when that has taken its place. One that waits to be filled is not run. A
  * build that another version of the definition fills is left to the processes that have that version: this one waits until its
- * own has been built, unless it can take over.
+ * own has been built, unless it can take over. Whether the projection is paused comes with every look; where the database does
+ * not answer, what was known last holds.
  */
 export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBuild> => {
   const { topology, findLive, fills, takeOver, run } = options;
@@ -44,6 +47,18 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
   let current: { readonly live: LiveBuild; readonly running: RunningTopology } | undefined;
   let waitsFor: number | undefined;
   let isStopping = false;
+  const gate = new PauseGate();
+
+  const notePause = ({ pause }: LiveBuild): void => {
+    if (gate.isPaused === (pause !== null)) return;
+    if (pause)
+      log.warn(
+        { ...pause },
+        `The projection is paused: it reads and commits nothing until ${resumeCommand(topology.name)}`,
+      );
+    else log.warn('The projection goes on after its pause');
+    gate.set(pause !== null);
+  };
 
   const noteOther = ({ definitionVersion }: LiveBuild): void => {
     if (waitsFor === definitionVersion) return;
@@ -58,6 +73,7 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
 
   const follow = async (): Promise<void> => {
     const live = await findLive();
+    notePause(live);
     if (isStopping) return;
     if (live.awaitsFill) fills.lacking(topology);
     if (current && isSame(live, current.live)) return;
@@ -76,7 +92,7 @@ export const runLiveBuild = async (options: LiveBuildOptions): Promise<RunningBu
       log.info('Partitions were added, or checkpoints moved; reading goes on with them');
     else if (before)
       log.info({ build: live.version }, 'Another build of the read model is live; going on with it');
-    const running = await run({ ...topology, version: live.version });
+    const running = await run({ ...topology, version: live.version }, gate);
     current = { live, running };
     void running.failed.then((error) => {
       if (current?.running === running) failure.resolve(error);

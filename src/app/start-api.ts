@@ -23,6 +23,7 @@ import type { Adapters } from './adapters.ts';
 import { consistencyOf } from './consistency.ts';
 import { deadLetterAdminOf } from './dead-letter-admin.ts';
 import { createHistories } from './histories.ts';
+import { projectionAdminOf } from './projection-admin.ts';
 import { relayAdminOf } from './relay-admin.ts';
 import { serviceName } from './service-name.ts';
 import type { Part } from './start-app.ts';
@@ -106,6 +107,7 @@ export const startApi = (options: {
       live,
       outbox: createOutboxAdmin(database),
       relay: relayAdminOf(database, config),
+      projections: projectionAdminOf(database, config),
       deadLetters: deadLetterAdminOf(options.adapters, config),
       newCorrelationId: randomUUID,
       authenticate: options.access.authenticate,

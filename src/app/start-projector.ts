@@ -15,6 +15,7 @@ import { adoptBuild } from '../rebuild/adopt-build.ts';
 import { modelTablesOf, whyNotRebuildable } from '../rebuild/model-tables.ts';
 import { createEnvelopeDecoder } from '../registry/envelope-decoder.ts';
 import { findOldestUnsent } from '../relay/oldest-unsent.ts';
+import type { PauseGate } from '../streams/pause-gate.ts';
 import type { StateStore } from '../streams/ports.ts';
 import { type RunningTopology, runTopology } from '../streams/run-topology.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
@@ -81,7 +82,7 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
   const store = createPostgresStateStore({
     database,
     definitions: new Map(topologies.map(({ name, version }) => [name, version])),
-    onReplaced: ({ name }) => builds.get(name)?.look(),
+    onTurnedAway: ({ name }) => builds.get(name)?.look(),
     appendDerived: (tx, events) =>
       appendDerived(
         tx,
@@ -92,10 +93,14 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
   });
   const forgetting = startForgettingChanges({ database, retentionMs: config.live.retentionMs, log });
   const fills = fillsOf(options, (projection) => builds.get(projection)?.look());
-  const runBuild = async (definition: Topology, build: Topology): Promise<RunningTopology> => {
-    await storeProjectionActions(database, build, eventActionsOf(build));
+  const runBuild = async (
+    definition: Topology,
+    topology: Topology,
+    gate: PauseGate,
+  ): Promise<RunningTopology> => {
+    await storeProjectionActions(database, topology, eventActionsOf(topology));
     const observer = noticingLoss(options.observer, fills, definition);
-    return run({ ...options, observer, log, topologies }, build, store, producer);
+    return run({ ...options, observer, log, topologies }, { topology, gate, store, producer });
   };
   const running = await startAll(topologies, async (topology) => {
     const build = await runLiveBuild({
@@ -107,7 +112,7 @@ export const startProjector = async (options: ProjectorOptions): Promise<Part> =
       },
       fills,
       takeOver: (live) => takeOver(options, topology, live),
-      run: (build) => runBuild(topology, build),
+      run: (build, gate) => runBuild(topology, build, gate),
       log,
     });
     builds.set(topology.name, build);
@@ -208,11 +213,16 @@ const startAll = async (
   throw failure.reason;
 };
 
+interface Running {
+  readonly topology: Topology;
+  readonly gate: PauseGate;
+  readonly store: StateStore;
+  readonly producer: ReturnType<typeof createRecordProducer>;
+}
+
 const run = (
   { adapters, config, observer, log, topologies }: ProjectorOptions,
-  topology: Topology,
-  store: StateStore,
-  producer: ReturnType<typeof createRecordProducer>,
+  { topology, gate, store, producer }: Running,
 ): Promise<RunningTopology> => {
   const { streams } = config;
   const count = topologies?.length ?? projections(config).length;
@@ -230,6 +240,7 @@ const run = (
     store,
     deadLetters: createDeadLetterTopics(producer),
     observer: tellingOfLogBreaks(observer, { database: adapters.database, log }),
+    gate,
     pendingSince: async () => (await findOldestUnsent(adapters.database))?.getTime(),
     settings: {
       ...streams,

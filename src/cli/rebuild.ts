@@ -2,6 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { projections } from '../app/projections.ts';
 import { type RebuildTools, rebuildToolsOf } from '../app/rebuild-tools.ts';
 import { OperatorError } from '../operator-error.ts';
+import { UnknownProjection } from '../projection-admin/projection-admin.ts';
 import { whyNotRebuildable } from '../rebuild/model-tables.ts';
 import type { RebuildProgress } from '../rebuild/rebuild-ports.ts';
 import type { RebuildReport } from '../rebuild/rebuild-projection.ts';
@@ -78,10 +79,10 @@ const chosen = (name: string | undefined, { all }: Options): readonly Topology[]
   if (all) return known.filter((topology) => whyNotRebuildable(topology) === undefined);
   const found = known.find((topology) => topology.name === name);
   if (found) return [found];
-  throw new OperatorError(`There is no projection ${name}`, {
-    remedy: `It is one of ${known.map((topology) => topology.name).join(', ')}`,
-    exitCode: usage,
-  });
+  throw new UnknownProjection(
+    name ?? '',
+    known.map((topology) => topology.name),
+  );
 };
 
 /** The tools, with progress on standard error, for as long as nobody breaks it off. */

@@ -54,7 +54,7 @@ const statusCommand = (): Command =>
 const giveBackWaitMaxMs = 10_000;
 const giveBackPollMs = 100;
 
-const reasonArgument = (text: string): string => {
+export const reasonArgument = (text: string): string => {
   if (text.trim() === '' || text.length > 500)
     throw new InvalidArgumentError('It must be 1 to 500 characters.');
   return text;

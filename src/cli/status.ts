@@ -21,7 +21,7 @@ export const statusCommand = (): Command =>
 const number = (value: number): string => value.toLocaleString('en-US');
 
 export const picture = (status: PipelineStatus, now: Date): string => {
-  const { outbox, relay, standingKeys, outOfTime, logBreaks, readModels } = status;
+  const { outbox, relay, pausedProjections, standingKeys, outOfTime, logBreaks, readModels } = status;
   return [
     'OUTBOX',
     `  ${outbox.rowsAreEstimated ? 'about ' : ''}${number(outbox.rows)} rows, newest id ${outbox.newestId}, ${ago(outbox.newestAt, now)}`,
@@ -40,11 +40,18 @@ export const picture = (status: PipelineStatus, now: Date): string => {
         ]),
       ),
     ),
+    ...pausedProjections.map((paused) => `  ${pausedLine(paused, now)}`),
     ...standingKeys.map((standing) => `  ${standingKeysLine(standing, now)}`),
     ...outOfTime.map((told) => `  ${outOfTimeLine(told)}`),
     ...modelLines(status, now).map((line) => `  ${line}`),
   ].join('\n');
 };
+
+const pausedLine = (
+  { projection, by, since, because }: PipelineStatus['pausedProjections'][number],
+  now: Date,
+): string =>
+  `${projection}: PAUSED ${ago(since, now)} by ${by}${because ? `: ${because}` : ''}. Let it go on with npx millrace topologies resume ${projection}`;
 
 const standingKeysLine = (
   {

@@ -13,6 +13,8 @@ export interface NotCaughtUp {
   readonly missing: number;
   /** The time of the newest event it has seen; null before the first. */
   readonly reachedAt: Date | null;
+  /** When an operator paused the projection; null when it is not paused. */
+  readonly pausedSince: Date | null;
 }
 
 /** Events came when their windows were closed: the model will never have them. */
@@ -42,14 +44,14 @@ export interface ConsistencyOptions {
   /** What a model is made of: it does not have to wait for anything else. */
   readonly topicsOf: (model: string) => ReadonlySet<TopicName>;
   readonly bucketOf: (timeMs: number) => number;
-  readonly modelTime: (model: string) => Promise<Date | null>;
+  readonly progressOf: (model: string) => Promise<Pick<NotCaughtUp, 'reachedAt' | 'pausedSince'>>;
 }
 
 export const createConsistency = ({
   room,
   topicsOf,
   bucketOf,
-  modelTime,
+  progressOf,
 }: ConsistencyOptions): Consistency => ({
   waitFor: async ({ events, models, waitMs, signal }) => {
     const awaited = models.flatMap((model): readonly Awaited[] => {
@@ -71,7 +73,7 @@ export const createConsistency = ({
       model: first.model,
       awaited: awaited.filter(ofModel).length,
       missing: missing.filter(ofModel).length,
-      reachedAt: await modelTime(first.model),
+      ...(await progressOf(first.model)),
     };
   },
   close: () => room.close(),

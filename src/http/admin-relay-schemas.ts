@@ -10,7 +10,7 @@ const closed = { additionalProperties: false };
 /** Beyond this a number in JSON no longer says what was meant. */
 const largestId = 999_999_999_999_999;
 
-export const PauseRelayBody = Type.Union([
+export const PauseBody = Type.Union([
   Type.Object(
     {
       reason: Type.Optional(
@@ -72,7 +72,7 @@ const Cursor = Type.Object(
   { ...closed, description: 'Snapshots of PostgreSQL: everything in the first is published' },
 );
 
-const Pause = Type.Object({ by: Type.String(), since: Time, because: NullableText }, closed);
+export const Pause = Type.Object({ by: Type.String(), since: Time, because: NullableText }, closed);
 const NullablePause = Type.Union([Pause, Type.Null()]);
 
 const Lease = Type.Object({ name: Type.String(), holder: Type.String(), until: Time }, closed);

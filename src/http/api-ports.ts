@@ -3,6 +3,7 @@ import type { Consistency } from '../consistency/consistency.ts';
 import type { DeadLetterAdmin } from '../dlq-admin/dlq-admin.ts';
 import type { LiveUpdates } from '../live/live-updates.ts';
 import type { OutboxAdmin } from '../outbox-admin/outbox-admin.ts';
+import type { ProjectionAdmin } from '../projection-admin/projection-admin.ts';
 import type { Order } from '../read-model/order.ts';
 import type { Queries } from '../read-model/queries.ts';
 import type { RelayAdmin } from '../relay-admin/relay-admin.ts';
@@ -25,6 +26,7 @@ export interface ApiPorts {
   readonly live: LiveUpdates;
   readonly outbox: OutboxAdmin;
   readonly relay: RelayAdmin;
+  readonly projections: ProjectionAdmin;
   readonly deadLetters: DeadLetterAdmin;
   /** For commands whose client did not bring an id that ties things together. */
   readonly newCorrelationId: () => string;

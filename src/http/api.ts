@@ -10,6 +10,7 @@ import { createFailedLogins } from './failed-logins.ts';
 import { limitCommandRates, type RateLimits } from './rate-limits.ts';
 import { adminDeadLetterRoutes } from './routes/admin-dead-letters.ts';
 import { adminOutboxRoutes } from './routes/admin-outbox.ts';
+import { adminProjectionRoutes } from './routes/admin-projections.ts';
 import { adminRelayRoutes } from './routes/admin-relay.ts';
 import { eventRoutes } from './routes/events.ts';
 import { likeRoutes } from './routes/likes.ts';
@@ -48,6 +49,7 @@ export const api = async (server: FastifyInstance, options: ApiOptions): Promise
     eventRoutes,
     adminOutboxRoutes,
     adminRelayRoutes,
+    adminProjectionRoutes,
     adminDeadLetterRoutes,
   ]) {
     await server.register(routes, ports);

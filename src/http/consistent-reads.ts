@@ -44,7 +44,8 @@ export const readConsistently = (server: FastifyInstance, consistency: Consisten
           detail: `${shortfall.missed} of the events came to ${model} after their window had closed; ask without the token for what there is`,
         }),
       );
-    const { awaited, missing, reachedAt } = shortfall;
+    const { awaited, missing, reachedAt, pausedSince } = shortfall;
+    const has = `has ${awaited - missing} of the ${awaited} events after ${waitSeconds} s`;
     return sendProblem(
       reply,
       problem('not-caught-up', {
@@ -52,7 +53,10 @@ export const readConsistently = (server: FastifyInstance, consistency: Consisten
         awaited,
         missing,
         reachedAt: reachedAt?.toISOString() ?? null,
-        detail: `${model} has ${awaited - missing} of the ${awaited} events after ${waitSeconds} s; ask again, or without the token for what there is`,
+        pausedSince: pausedSince?.toISOString() ?? null,
+        detail: pausedSince
+          ? `${model} is paused by an operator since ${pausedSince.toISOString()} and ${has}; until it is resumed, ask without the token for what there is`
+          : `${model} ${has}; ask again, or without the token for what there is`,
       }),
     );
   });

@@ -9,6 +9,7 @@ export const tags = {
   Payments: 'Money for orders',
   Outbox: 'What did not get to Kafka, and what to do about it; for operators',
   Relay: 'The way from the outbox to Kafka; for operators',
+  Projections: 'What makes read models of events; for operators',
   DeadLetters: 'What projections could not process, and what to do about it; for operators',
   Live: 'What changes, as it changes',
   Health: 'For whoever runs this',

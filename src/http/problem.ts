@@ -164,6 +164,9 @@ export const problemTable = {
     headers: soon,
   },
 
+  // Projections
+  'projection-unknown': { status: 404, title: 'There is no such projection' },
+
   // Records that projections could not process
   'dead-letter-unknown': { status: 404, title: 'There is no such dead letter, or not any more' },
   'dead-letters-refused': {
@@ -204,6 +207,9 @@ export const problemTable = {
       missing: Type.Integer({ description: 'Those that it does not have' }),
       reachedAt: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
         description: 'Time of the newest event it has seen',
+      }),
+      pausedSince: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+        description: 'When an operator paused the projection; null when it is not paused',
       }),
     },
     headers: soon,

@@ -109,6 +109,12 @@ export class PlaceQueue {
     this.#stable = undefined;
   }
 
+  /** Nothing was asked for a while: how the broker's log ended before says nothing any more, and silence counts from now. */
+  askAnew(nowMs: number): void {
+    this.#stable = undefined;
+    this.heardAtMs = Math.max(this.heardAtMs, nowMs);
+  }
+
   #moveTo(offset: number, leaderEpoch: number | undefined): void {
     this.#fetchOffset = offset;
     this.#takeOffset = offset;

@@ -44,10 +44,21 @@ export class RecordQueue {
   #queues = new Map<string, PlaceQueue>();
   #readings = 0;
   #turn = 0;
+  #isPaused = false;
 
   constructor(options: RecordQueueOptions) {
     this.#options = options;
     this.#clock = options.clock ?? Date.now;
+  }
+
+  /** While it is paused nothing is asked for and nothing can be taken; what was fetched before waits. */
+  setPaused(isPaused: boolean): void {
+    if (isPaused === this.#isPaused) return;
+    this.#isPaused = isPaused;
+    if (isPaused) return;
+    for (const queue of this.#queues.values()) queue.askAnew(this.#clock());
+    this.freed.raise();
+    this.arrived.raise();
   }
 
   /** Drops everything; none of the new places is fetched before it is opened. */
@@ -111,6 +122,7 @@ export class RecordQueue {
 
   /** Narrows a fetch that kafkajs would make down to places that have room, from where those stand. */
   plan(call: FetchCall): PlannedFetch | undefined {
+    if (this.#isPaused) return undefined;
     const nowMs = this.#clock();
     const asked = new Map<string, { queue: PlaceQueue; offset: number }>();
     let bytes = 0;
@@ -187,6 +199,7 @@ export class RecordQueue {
 
   /** One batch per place at most. Whoever has little gives all of it, and what that leaves is shared by the others. */
   take(recordsMax: number): readonly RawBatch[] {
+    if (this.#isPaused) return [];
     const waiting = [...this.#queues.values()].filter(({ hasSomething }) => hasSomething);
     const inTurn = waiting.map((_, index) => waiting[(index + this.#turn) % waiting.length] as PlaceQueue);
     this.#turn++;
@@ -209,6 +222,7 @@ export class RecordQueue {
 
   /** Places that are asked for and have not been heard of since then. */
   silentSince(timeMs: number): readonly (Place & { readonly offset: number | undefined })[] {
+    if (this.#isPaused) return [];
     return [...this.#queues.values()]
       .filter((queue) => queue.isOpen(this.#clock()) && this.#hasRoom(queue) && queue.heardAtMs < timeMs)
       .map(({ place, fetchOffset }) => ({ ...place, offset: fetchOffset }));

@@ -117,6 +117,10 @@ class KafkaSource implements RecordSource {
     return this.#queue.isCaughtUp(place, askedAfterMs);
   }
 
+  setPaused(isPaused: boolean): void {
+    this.#queue.setPaused(isPaused);
+  }
+
   reportApplied(offsets: readonly (Place & { readonly offset: number })[]): void {
     if (!this.#isStopping) this.#applied.report(offsets);
   }

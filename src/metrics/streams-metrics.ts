@@ -75,6 +75,12 @@ export const measureStreams = ({ register }: MetricRegistry): ProjectorObserver 
     labelNames: ['projection'],
     registers,
   });
+  const paused = new Gauge({
+    name: 'millrace_streams_paused',
+    help: '1 while an operator has paused the projection',
+    labelNames: ['projection'],
+    registers,
+  });
   const delay = histogram(
     'millrace_streams_event_to_model_seconds',
     'Age of the newest event of a batch when it was in the read model',
@@ -114,5 +120,6 @@ export const measureStreams = ({ register }: MetricRegistry): ProjectorObserver 
     begunAnew: ({ name }, { topic, logBreak }) => begunAnew.inc({ projection: name, topic, kind: logBreak }),
     stopped: ({ name }, places) => stopped.set({ projection: name }, places),
     filling: (projection, isFilling) => filling.set({ projection }, isFilling ? 1 : 0),
+    paused: ({ name }, isPaused) => paused.set({ projection: name }, isPaused ? 1 : 0),
   };
 };

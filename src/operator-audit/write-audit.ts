@@ -20,7 +20,9 @@ export interface AuditEntry {
     | 'projections.swap'
     | 'projections.rollback'
     | 'projections.accept-loss'
-    | 'projections.adopt';
+    | 'projections.adopt'
+    | 'projections.pause'
+    | 'projections.resume';
   readonly target: Readonly<Record<string, unknown>>;
 }
 

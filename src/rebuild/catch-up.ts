@@ -3,6 +3,7 @@ import { OperatorError } from '../operator-error.ts';
 import type { StateStore } from '../streams/ports.ts';
 import type { Place } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
+import { describePause, listPauses, resumeCommand } from '../streams-postgres/pauses/projection-pause.ts';
 import { type Build, listPositions } from './build.ts';
 import { hasReached, recordsBetween } from './positions.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
@@ -102,7 +103,7 @@ const untilLiveKnowsTheJournal = async (
   for (;;) {
     const { isBehind, position } = await readRelayProgress(database, snapshot);
     if (!isBehind) break;
-    patience.wait('the relay has not sent all events of the journal to Kafka', position);
+    patience.wait({ reason: 'the relay has not sent all events of the journal to Kafka', position });
     await pause(pollMs, undefined, { signal });
   }
   const goal = await endOfTopics();
@@ -110,29 +111,41 @@ const untilLiveKnowsTheJournal = async (
     const position = await listPositions(database, live);
     const left = recordsBetween(position, goal);
     if (hasReached(position, goal)) return;
-    patience.wait(
-      `the live projection is ${left.toLocaleString('en-US')} records behind`,
-      JSON.stringify(position),
-    );
+    const held = (await listPauses(database)).get(build.projection);
+    const behind = `${left.toLocaleString('en-US')} records behind`;
+    patience.wait({
+      reason: `the live projection is ${held ? `${describePause(held)} and ` : ''}${behind}`,
+      position: JSON.stringify(position),
+      ...(held && {
+        remedy: `Let it go on with ${resumeCommand(build.projection)}; the next rebuild goes on from here`,
+      }),
+    });
     await pause(pollMs, undefined, { signal });
   }
 };
+
+const seeWhatHoldsUp =
+  'Start the relay and a projector, or see with millrace status what holds them up; the next rebuild goes on from here';
+
+interface Waiting {
+  readonly reason: string;
+  /** How far it is that is waited for. */
+  readonly position: string;
+  readonly remedy?: string;
+}
 
 /** Waiting is fine as long as something moves. */
 const createPatience = ({ settings, onProgress }: RebuildPorts, projection: string) => {
   let mark: string | undefined;
   let since = Date.now();
   return {
-    wait: (reason: string, position: string): void => {
+    wait: ({ reason, position, remedy = seeWhatHoldsUp }: Waiting): void => {
       if (mark !== position) [mark, since] = [position, Date.now()];
       onProgress({ projection, doing: 'waiting', events: 0, reason });
       if (Date.now() - since < settings.patienceMs) return;
       throw new OperatorError(
         `The rebuild of ${projection} cannot be compared with the live model: ${reason}, and nothing has moved for ${Math.round(settings.patienceMs / 1000)} s`,
-        {
-          remedy:
-            'Start the relay and a projector, or see with millrace status what holds them up; the next rebuild goes on from here',
-        },
+        { remedy },
       );
     },
   };

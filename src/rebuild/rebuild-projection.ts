@@ -3,6 +3,7 @@ import { OperatorError } from '../operator-error.ts';
 import type { Place } from '../streams/record.ts';
 import { type Topology, topicsOf } from '../streams/topology.ts';
 import { type LiveBuild, openLiveBuild } from '../streams-postgres/builds/live-build.ts';
+import { describePause, resumeCommand } from '../streams-postgres/pauses/projection-pause.ts';
 import { type Build, listBuilds, type RebuildSource, schemaOf } from './build.ts';
 import { type Follower, whileFollowing } from './catch-up.ts';
 import { type Comparison, compareModels } from './compare-models.ts';
@@ -131,6 +132,7 @@ const rebuild = async (
   // Whoever fills the first build of all is its only source: nobody is to run it before.
   const live = await openLiveBuild(database, topology, { awaitsFill: true });
   const notCompared = await findWhyNotCompared(ports, topology, live);
+  requireComparable(topology, { live, notCompared, options });
   const { build, isResumed, places } = await openBuild(ports, topology, options.from);
   const store = ports.openStore(schemaOf(build));
   const setAside = new SetAside(database, build);
@@ -181,6 +183,24 @@ const findWhyNotCompared = async (
   const lack = await findLack(ports, topology, live);
   if (lack) return lack.kind;
   return live.definitionVersion === topology.version ? null : 'another-version';
+};
+
+/** A replay may take an hour: it is not begun where it could never be compared with the live model. */
+const requireComparable = (
+  { name }: Topology,
+  {
+    live: { pause },
+    notCompared,
+    options: { from },
+  }: { readonly live: LiveBuild; readonly notCompared: NotCompared | null; readonly options: RebuildOptions },
+): void => {
+  if (!pause || notCompared !== null || from !== 'journal') return;
+  throw new OperatorError(
+    `${name} is ${describePause(pause)}: its live model stands still, and a rebuild from the journal is compared with a live model that has everything`,
+    {
+      remedy: `Let it go on with ${resumeCommand(name)} and rebuild then, or use --from kafka, which compares at the position where it stands`,
+    },
+  );
 };
 
 const secondsSince = (startedMs: number): number => (performance.now() - startedMs) / 1000;

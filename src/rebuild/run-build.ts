@@ -67,6 +67,7 @@ export const whileRunning = async <T>(
     waiting: () => {},
     begunAnew: () => {},
     stopped: () => {},
+    paused: () => {},
   };
   const running = await runTopology({
     topology,

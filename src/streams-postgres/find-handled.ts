@@ -99,16 +99,24 @@ export const findHandled = async (
   return { builds, found, held };
 };
 
-const reachedStatement = {
-  name: 'find-model-time',
+/** How far a projection is. */
+export interface ModelProgress {
+  /** The time of the newest event that it has passed; null when there is none. */
+  readonly reachedAt: Date | null;
+  /** When an operator paused it; null when it is not paused. */
+  readonly pausedSince: Date | null;
+}
+
+const progressStatement = {
+  name: 'find-model-progress',
   text: `
-    select max(stream_time) filter (where isfinite(stream_time)) as "reachedAt"
+    select max(stream_time) filter (where isfinite(stream_time)) as "reachedAt",
+           (select paused_at from projection_pause where projection = $1) as "pausedSince"
     from projection_checkpoint join projection_live using (projection, version)
     where projection = $1`,
 };
 
-/** The time of the newest event that a projection has passed; null when there is none. */
-export const findModelTime = async (db: SqlRunner, projection: string): Promise<Date | null> => {
-  const [row] = await db.execute<{ reachedAt: Date | null }>(reachedStatement, [projection]);
-  return row?.reachedAt ?? null;
+export const findModelProgress = async (db: SqlRunner, projection: string): Promise<ModelProgress> => {
+  const [row] = await db.execute<ModelProgress>(progressStatement, [projection]);
+  return row ?? { reachedAt: null, pausedSince: null };
 };

@@ -1,5 +1,5 @@
 import type { SqlRunner } from '../postgres/database.ts';
-import { type BatchCommit, BuildReplaced } from '../streams/ports.ts';
+import { type BatchCommit, BuildReplaced, ProjectionPaused } from '../streams/ports.ts';
 
 // Locked in order before anything is changed, tasks first: two holders of the same places wait for each other in turn.
 // The build's own row is locked against whoever holds the projection still, or swaps it for another build of it.
@@ -66,7 +66,8 @@ const statement = {
     select (select count(*) from moved) + (select count(*) from created) as moves,
            (select count(*) from advanced) + (select count(*) from opened) as tasks,
            (select status from build) as status,
-           (select definition_version from build) as "definitionVersion"`,
+           (select definition_version from build) as "definitionVersion",
+           exists (select from projection_pause where projection = $1) as "isPaused"`,
 };
 
 interface Moved {
@@ -75,6 +76,7 @@ interface Moved {
   /** Null where the projection has no such build. */
   readonly status: string | null;
   readonly definitionVersion: number | null;
+  readonly isPaused: boolean;
 }
 
 /**
@@ -110,5 +112,8 @@ export const moveCheckpoints = async (
     throw new BuildReplaced(
       `Version ${adoptedBy} of the definition of ${projection.name} has taken over from ${definitionVersion}`,
     );
+  // What a rebuild fills beside the live build is the operator's own doing, and not held.
+  if (moved?.isPaused && (moved.status === 'live' || moved.status === null))
+    throw new ProjectionPaused(`${projection.name} is paused`);
   return moved?.moves === moves.length && moved.tasks === tasks.length;
 };

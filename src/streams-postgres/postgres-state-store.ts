@@ -6,6 +6,7 @@ import {
   type DerivedEvent,
   type HandledIds,
   type ProjectionId,
+  ProjectionPaused,
   type StateStore,
 } from '../streams/ports.ts';
 import { type AddToTable, createAddToTable } from './add-to-table.ts';
@@ -33,8 +34,8 @@ export interface PostgresStateStoreOptions {
   readonly database: Database;
   /** Appends what a batch derives to the outbox, in the batch's transaction. */
   readonly appendDerived: (tx: SqlRunner, events: readonly DerivedEvent[]) => Promise<void>;
-  /** A batch came for a build that another one has replaced. */
-  readonly onReplaced?: (projection: ProjectionId) => void;
+  /** A batch came for a build that another one has replaced, or for a projection that is paused. */
+  readonly onTurnedAway?: (projection: ProjectionId) => void;
   /** Versions of the definitions by projection: a batch of one that another version has taken over from is refused. */
   readonly definitions?: ReadonlyMap<string, number>;
   /** Tables whose changes are told to whoever follows them. */
@@ -75,7 +76,8 @@ export const createPostgresStateStore = (options: PostgresStateStoreOptions): St
         return outcome;
       } catch (error) {
         if (error instanceof Fenced) return { kind: 'fenced' };
-        if (error instanceof BuildReplaced) options.onReplaced?.(batch.projection);
+        if (error instanceof BuildReplaced || error instanceof ProjectionPaused)
+          options.onTurnedAway?.(batch.projection);
         throw asRefusedData(error);
       }
     },

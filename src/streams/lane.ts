@@ -13,6 +13,8 @@ import { hasBeenOvertaken } from './has-been-overtaken.ts';
 import { LaneMemory } from './lane-memory.ts';
 import { LanePlaces } from './lane-places.ts';
 import { TroubleLoading } from './load-for-batch.ts';
+import { lookAtValues } from './look-at-values.ts';
+import type { PauseGate } from './pause-gate.ts';
 import type { OwnedPlace } from './place-tail.ts';
 import {
   BuildReplaced,
@@ -20,6 +22,7 @@ import {
   type GoneRecords,
   type PendingSince,
   type ProjectionId,
+  ProjectionPaused,
   type RecordSource,
   RefusedData,
   type StartOffset,
@@ -49,6 +52,8 @@ export interface LaneOptions {
   /** What is still on its way to the topics; nothing ever is, where this is missing. */
   readonly pendingSince?: PendingSince;
   readonly pause: (timeMs: number) => Promise<void>;
+  /** Where an operator holds the projection still. */
+  readonly gate: PauseGate;
   /** Reads a place from there on, after a pause if there is one; answers with the number of that reading. */
   readonly seek: RecordSource['seek'];
   readonly stopping: AbortSignal;
@@ -176,6 +181,7 @@ export class Lane {
 
   /** Gives windows the chance to close by the wall clock, in tasks where nothing was left to read or on its way there. */
   async tick(quiet: QuietPlaces): Promise<Round | undefined> {
+    if (this.#options.gate.isPaused) return undefined;
     await this.#due.tellLeftBehind([...this.#places.tasks.keys()]);
     if (!this.#due.hasSteps) return undefined;
     const nowMs = this.#options.clock();
@@ -258,6 +264,10 @@ export class Lane {
       } catch (error) {
         if (this.#options.stopping.aborted) throw error;
         if (error instanceof Overtaken) continue;
+        if (error instanceof ProjectionPaused) {
+          await this.#untilResumed();
+          continue;
+        }
         // Bad records were set aside before this point: what is left is a server that does not answer, and waiting helps.
         if (error instanceof BuildReplaced)
           this.#options.log.debug({ err: error }, 'The projection makes way');
@@ -270,6 +280,15 @@ export class Lane {
         await this.#options.pause(this.#options.settings.retryDelayMs);
       }
     }
+  }
+
+  /** What is stored counts when it goes on: an operator may have been at work meanwhile. */
+  async #untilResumed(): Promise<void> {
+    const { gate, pause, settings, stopping } = this.#options;
+    this.#forget();
+    // The store may know of a pause before this process does.
+    if (!gate.isPaused) await pause(settings.retryDelayMs);
+    await gate.opened(stopping);
   }
 
   #noteTrouble(troubled: boolean): void {
@@ -333,8 +352,9 @@ export class Lane {
   }
 
   async #commit(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
-    const { store, deadLetters, observer, log, clock } = this.#options;
+    const { store, deadLetters, observer, log, clock, gate } = this.#options;
     const { run, letters, newestMs } = computed;
+    if (gate.isPaused) throw new ProjectionPaused(`${this.#projection.name} is paused`);
     if (letters.length > 0) {
       if (await hasBeenOvertaken(store, this.#projection, computed)) return this.#fenced(computed);
       // The dead letter is safe before the checkpoint passes the record: a crash here repeats it, nothing is dropped.
@@ -355,7 +375,7 @@ export class Lane {
         'A record was sent to the dead letters',
       );
     }
-    this.#look(run.looks);
+    lookAtValues(run.looks, log);
     for (const anew of begunAnewBy(computed)) observer.begunAnew(this.#projection, anew);
     observer.applied({
       projection: this.#projection,
@@ -368,26 +388,6 @@ export class Lane {
       commitMs: clock() - startedMs,
     });
     return appliedBy(computed);
-  }
-
-  /** The batch is committed: whoever only looks at its values cannot undo that, and one line says what is wrong with them. */
-  #look(looks: readonly (() => void)[]): void {
-    let failure: unknown;
-    let failed = 0;
-    for (const look of looks) {
-      try {
-        look();
-      } catch (error) {
-        failure ??= error;
-        failed++;
-      }
-    }
-    if (failed > 0) {
-      this.#options.log.error(
-        { err: failure, failed },
-        'A function given to peek failed; the batch is committed all the same',
-      );
-    }
   }
 
   /** The task has gone to another process, or an operator was there. */

@@ -46,6 +46,11 @@ export interface RecordSource {
   seek(place: Place, offset: number, options?: SeekOptions): number;
   /** Whether everything has been taken that the broker had of the place when it was asked last, after that time. */
   isCaughtUp(place: Place, askedAfterMs: number): boolean;
+  /**
+   * While it is paused nothing is read and nothing can be taken; the places stay with this process. A source without it
+   * reads on until it is full.
+   */
+  setPaused?(isPaused: boolean): void;
   /** For lag tools only: the checkpoints are the truth. Never throws, never waited for. */
   reportApplied(offsets: readonly (Place & { readonly offset: number })[]): void;
   stop(): Promise<void>;
@@ -293,9 +298,15 @@ export class BuildReplaced extends Error {
   override readonly name = 'BuildReplaced';
 }
 
+/** An operator holds the projection still: nothing of it is committed until they let it go on. */
+export class ProjectionPaused extends Error {
+  override readonly name = 'ProjectionPaused';
+}
+
 /**
  * Keeps tables, states, handled ids and checkpoints. `commit` does all of a batch in one transaction and throws
- * `RefusedData` for data that cannot be stored; whatever else is thrown, here or elsewhere, is trouble that passes.
+ * `RefusedData` for data that cannot be stored, `BuildReplaced` and `ProjectionPaused` where nothing may be committed now;
+ * whatever else is thrown, here or elsewhere, is trouble that passes.
  */
 export interface StateStore {
   /** In the order of the places. */
@@ -337,6 +348,8 @@ export interface StreamsObserver {
   begunAnew(projection: ProjectionId, place: BegunAnew): void;
   /** How many of its places the process does not read, because records after their checkpoints are gone. */
   stopped(projection: ProjectionId, places: number): void;
+  /** How it is when it starts, and every change. */
+  paused(projection: ProjectionId, isPaused: boolean): void;
 }
 
 export interface BegunAnew extends Place {

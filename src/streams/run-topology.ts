@@ -2,6 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Logger } from 'pino';
 import { concatMap, lastValueFrom, Subject, tap } from 'rxjs';
 import { type AppliedOffset, Lane, type LaneSettings } from './lane.ts';
+import { PauseGate } from './pause-gate.ts';
 import type {
   DeadLetters,
   PendingSince,
@@ -11,6 +12,7 @@ import type {
   StreamsObserver,
 } from './ports.ts';
 import type { DecodedBatch, RawBatch } from './record.ts';
+import { shieldedObserver } from './shielded-observer.ts';
 import type { Topology } from './topology.ts';
 import { createTurn, tickEveryMs } from './turn.ts';
 
@@ -28,6 +30,8 @@ export interface RunOptions {
   readonly observer: StreamsObserver;
   /** What is still on its way to the topics: windows are not closed by the wall clock before it. */
   readonly pendingSince?: PendingSince;
+  /** Where an operator holds the projection still; never, where this is missing. */
+  readonly gate?: PauseGate;
   readonly settings: StreamsSettings;
   readonly log: Logger;
 }
@@ -45,25 +49,33 @@ const stopWaitMs = 5000;
 
 /** Runs a topology: take, decode, compute, commit, one round behind the other, and never more than a few at once. */
 export const runTopology = async (options: RunOptions): Promise<RunningTopology> => {
-  const { source, topology } = options;
+  const { source, topology, gate = new PauseGate() } = options;
   const log = options.log.child({ projection: topology.name });
   const stopping = new AbortController();
   const failure = Promise.withResolvers<Error>();
+  const observer = shieldedObserver(options.observer, log);
   const lane = new Lane({
     ...options,
+    observer,
+    gate,
     log,
     clock: Date.now,
     pause: (timeMs) => sleep(timeMs, undefined, { signal: stopping.signal }).catch(() => undefined),
     seek: (place, offset, after) => source.seek(place, offset, after),
     stopping: stopping.signal,
   });
+  source.setPaused?.(gate.isPaused);
   await source.start({
     onAssigned: (places) => lane.assign(places),
     onRevoked: () => lane.revoke(),
     onGone: (records) => lane.gone(records),
   });
+  const following = gate.changes.subscribe((isPaused) => {
+    source.setPaused?.(isPaused);
+    observer.paused(lane.projection, isPaused);
+  });
 
-  const rounds = startRounds({ ...options, log }, lane);
+  const rounds = startRounds({ ...options, log }, lane, () => gate.opened(stopping.signal));
   rounds.finished.catch((error: Error) => {
     if (!stopping.signal.aborted) failure.resolve(error);
   });
@@ -71,10 +83,11 @@ export const runTopology = async (options: RunOptions): Promise<RunningTopology>
     failed: Promise.race([source.failed, failure.promise]),
     stop: async ({ inVain } = { inVain: false }) => {
       rounds.finish();
-      const timer = setTimeout(() => stopping.abort(), inVain ? 0 : stopWaitMs);
+      const timer = setTimeout(() => stopping.abort(), inVain || gate.isPaused ? 0 : stopWaitMs);
       await rounds.finished.catch(() => undefined);
       clearTimeout(timer);
       stopping.abort();
+      following.unsubscribe();
       await source.stop();
       lane.revoke();
     },
@@ -88,7 +101,7 @@ interface Rounds {
 }
 
 /** Each round needs a ticket and gives it back in the end, so that however slow the database is, little is in memory. */
-const startRounds = (options: RunOptions, lane: Lane): Rounds => {
+const startRounds = (options: RunOptions, lane: Lane, mayGoOn: () => Promise<void>): Rounds => {
   const { source, settings } = options;
   const turn = createTurn({ lane, clock: Date.now });
   const tickets = new Subject<void>();
@@ -102,6 +115,7 @@ const startRounds = (options: RunOptions, lane: Lane): Rounds => {
   const finished = lastValueFrom(
     tickets.pipe(
       concatMap(async () => {
+        await mayGoOn();
         const limits = { recordsMax: settings.pollRecordsMax, waitMs: tickEveryMs };
         const batches = isFinishing ? [] : await source.take(limits);
         return {

@@ -22,5 +22,6 @@ export const shieldedObserver = (observer: StreamsObserver, log: Logger): Stream
     waiting: shielded('waiting', (...told) => observer.waiting(...told)),
     begunAnew: shielded('begunAnew', (...told) => observer.begunAnew(...told)),
     stopped: shielded('stopped', (...told) => observer.stopped(...told)),
+    paused: shielded('paused', (...told) => observer.paused(...told)),
   };
 };

@@ -14,8 +14,9 @@ import {
   type PartitionOf,
 } from '../streams-postgres/partitions/move-keys.ts';
 import { noteTopicGrowth, openPartitions } from '../streams-postgres/partitions/open-partitions.ts';
+import { describePause, listPauses, resumeCommand } from '../streams-postgres/pauses/projection-pause.ts';
 import type { PlannedTopic } from '../topics/topic-plan.ts';
-import { describeBacklog, findBacklog, type PartitionRange } from './backlog.ts';
+import { type Backlog, describeBacklog, findBacklog, type PartitionRange } from './backlog.ts';
 import { buildsText, type GrowthPlan, planGrowth, type ReadingProjection } from './growth-plan.ts';
 
 export interface AddPartitionsPorts {
@@ -129,10 +130,27 @@ const untilApplied = async (
   for (;;) {
     const backlog = await findBacklog(ports.database, plan.builds, await rangesOf(ports, plan));
     if (backlog.length === 0) return;
+    await refuseIfPaused(ports.database, backlog);
     ports.onProgress(`waiting for projections: ${describeBacklog(backlog)}`);
     if (Date.now() > deadlineMs) throw notApplied(describeBacklog(backlog));
     await sleep(pollMs, undefined, { signal: ports.signal });
   }
+};
+
+/** Nobody knows when it goes on, and the relay is paused meanwhile. */
+const refuseIfPaused = async (db: SqlRunner, backlog: readonly Backlog[]): Promise<void> => {
+  const pauses = await listPauses(db);
+  const behind = new Set(backlog.map(({ projection }) => projection));
+  const paused = [...pauses].filter(([projection]) => behind.has(projection));
+  if (paused.length === 0) return;
+  const texts = paused.map(([projection, pause]) => `${projection} is ${describePause(pause)}`);
+  const held = backlog.filter(({ projection }) => pauses.has(projection));
+  throw new OperatorError(
+    `${texts.join(', ')}, and has not applied everything that is in the topics: ${describeBacklog(held)}; no partition was added`,
+    {
+      remedy: `Let it go on with ${paused.map(([projection]) => resumeCommand(projection)).join(' and ')}, and try again`,
+    },
+  );
 };
 
 const notApplied = (backlog: string): OperatorError =>

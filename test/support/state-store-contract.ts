@@ -22,6 +22,8 @@ export interface OpenedStore {
   readLateRecords(projection: ProjectionId, place: Place): Promise<number>;
   /** Where places of a projection began anew, as an operator would find them. */
   readLogBreaks(projection: ProjectionId): Promise<readonly unknown[]>;
+  /** As an operator does, whatever those who run the projection know of it. */
+  setPaused(projection: string, isPaused: boolean): Promise<void>;
   /** Adds to `contractTables.counters` what this store refuses as data. */
   readonly refused: TableDelta;
   close(): Promise<void>;

@@ -9,7 +9,7 @@ import {
   GhostListAnswer,
   GhostListQuery,
   PauseAnswer,
-  PauseRelayBody,
+  PauseBody,
   RelayStatusAnswer,
   ReshardAnswer,
   ReshardRelayBody,
@@ -111,7 +111,7 @@ export const adminRelayRoutes: FastifyPluginAsyncTypebox<ApiPorts> = async (serv
     '/admin/relay/pause',
     {
       config: { operation: pause },
-      schema: { querystring: NoQuery, body: PauseRelayBody, response: { 200: PauseAnswer } },
+      schema: { querystring: NoQuery, body: PauseBody, response: { 200: PauseAnswer } },
     },
     async (request) => {
       const because = request.body?.reason ?? null;

@@ -1,5 +1,6 @@
 import type { SqlRunner } from '../../postgres/database.ts';
 import type { ProjectionId } from '../../streams/ports.ts';
+import type { ProjectionPause } from '../pauses/projection-pause.ts';
 
 /** The build that queries see. */
 export interface LiveBuild {
@@ -13,6 +14,8 @@ export interface LiveBuild {
   readonly checkpointResets: number;
   /** Nothing is in it, and it is not to be run: one that is filled from the journal takes its place. */
   readonly awaitsFill: boolean;
+  /** Null unless an operator holds the projection still. */
+  readonly pause: ProjectionPause | null;
 }
 
 const findStatement = {
@@ -20,13 +23,23 @@ const findStatement = {
   text: `
     select version, definition_version as "definitionVersion",
            (select count(*) from topic_growth) as "topicGrowths",
-           checkpoint_resets as "checkpointResets", awaits_fill as "awaitsFill"
-    from projection_build where projection = $1 and status = 'live'`,
+           checkpoint_resets as "checkpointResets", awaits_fill as "awaitsFill",
+           paused_by as by, paused_at as since, reason as because
+    from projection_build left join projection_pause using (projection)
+    where projection = $1 and status = 'live'`,
 };
 
+interface LiveRow extends Omit<LiveBuild, 'pause'> {
+  readonly by: string | null;
+  readonly since: Date | null;
+  readonly because: string | null;
+}
+
 export const findLiveBuild = async (db: SqlRunner, projection: string): Promise<LiveBuild | undefined> => {
-  const [row] = await db.execute<LiveBuild>(findStatement, [projection]);
-  return row;
+  const [row] = await db.execute<LiveRow>(findStatement, [projection]);
+  if (!row) return undefined;
+  const { by, since, because, ...live } = row;
+  return { ...live, pause: by === null || since === null ? null : { by, since, because } };
 };
 
 const insertStatement = {

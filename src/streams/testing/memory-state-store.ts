@@ -10,6 +10,7 @@ import {
   type Move,
   type ParkedKey,
   type ProjectionId,
+  ProjectionPaused,
   RefusedData,
   type StateChange,
   type StateStore,
@@ -73,6 +74,7 @@ export class MemoryStateStore implements StateStore {
   /** Says what is wrong with a row, as a constraint of a database would. */
   readonly #check: (table: string, row: Row) => string | undefined;
   readonly #appendDerived: (events: readonly DerivedEvent[]) => Promise<void>;
+  readonly #paused = new Set<string>();
   #lastCommit: Promise<unknown> = Promise.resolve();
 
   constructor(options: MemoryStateStoreOptions = {}) {
@@ -152,6 +154,8 @@ export class MemoryStateStore implements StateStore {
   }
 
   async #commitNow(batch: BatchCommit): Promise<CommitOutcome> {
+    if (this.#paused.has(batch.projection.name))
+      throw new ProjectionPaused(`${batch.projection.name} is paused`);
     const next = copyOf(this.#contents);
     if (!moveTasks(next, batch) || !moveCheckpoints(next, batch) || !changeParked(next, batch))
       return { kind: 'fenced' };
@@ -172,6 +176,12 @@ export class MemoryStateStore implements StateStore {
     next.derived.push(...batch.derived);
     this.#contents = next;
     return { kind: 'committed', knownFacts };
+  }
+
+  /** As an operator pauses a projection, whatever the processes that run it know of that. */
+  setPaused(projection: string, isPaused: boolean): void {
+    if (isPaused) this.#paused.add(projection);
+    else this.#paused.delete(projection);
   }
 
   #tellFacts(next: Contents, { projection, facts }: BatchCommit): number {

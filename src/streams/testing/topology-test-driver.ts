@@ -2,6 +2,7 @@ import { hash } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { type Logger, pino } from 'pino';
 import { Lane, type LaneSettings, type QuietPlaces, type Round } from '../lane.ts';
+import { PauseGate } from '../pause-gate.ts';
 import type { DeadLetter, PendingSince, RecordDecoder, StateStore, StreamsObserver } from '../ports.ts';
 import type { LogIdentity, Place, RawBatch, ReplayMark } from '../record.ts';
 import { placeText } from '../record.ts';
@@ -42,6 +43,7 @@ const quiet: StreamsObserver = {
   waiting: () => {},
   begunAnew: () => {},
   stopped: () => {},
+  paused: () => {},
 };
 
 /** Runs a topology in memory, over real bytes: no broker, no database, no time that passes by itself. */
@@ -50,6 +52,8 @@ export class TopologyTestDriver {
   readonly deadLetters: DeadLetter[] = [];
   /** How long lanes wanted to wait, each time they did. */
   readonly pauses: number[] = [];
+  /** Holds all readers still, as an operator does who pauses the projection. */
+  readonly gate = new PauseGate();
   readonly #options: DriverOptions;
   readonly #log = new Map<string, MemoryLog>();
   readonly #firstOffsets = new Map<string, number>();
@@ -86,6 +90,7 @@ export class TopologyTestDriver {
       firstOffsets: this.#firstOffsets,
       deadLetters: this.deadLetters,
       pauses: this.pauses,
+      gate: this.gate,
       observer: { ...quiet, ...observer },
       logger: logger ?? silent,
       clock: () => this.#nowMs,
@@ -217,6 +222,7 @@ interface ReaderOptions {
   readonly firstOffsets: ReadonlyMap<string, number>;
   readonly deadLetters: DeadLetter[];
   readonly pauses: number[];
+  readonly gate: PauseGate;
   readonly observer: StreamsObserver;
   readonly logger: Logger;
   readonly clock: () => number;

@@ -3,6 +3,7 @@ import { v7 as uuidv7 } from 'uuid';
 import type { Database } from '../../../src/postgres/database.ts';
 import { type BatchCommit, RefusedData } from '../../../src/streams/ports.ts';
 import type { CounterRow, CounterTable, RowTable } from '../../../src/streams/tables.ts';
+import { pauseProjection, resumeProjection } from '../../../src/streams-postgres/pauses/projection-pause.ts';
 import {
   createPostgresStateStore,
   type PostgresStateStoreOptions,
@@ -96,6 +97,10 @@ describe('PostgreSQL state store', () => {
           },
           [name, version],
         ),
+      setPaused: async (projection, isPaused) => {
+        if (isPaused) await pauseProjection(db, projection, { by: 'spec', because: null });
+        else await resumeProjection(db, projection);
+      },
       refused: { table: contractTables.counters, rows: [{ key: 'owed', amounts: [0, -1] }] },
       close: async () => {},
     };

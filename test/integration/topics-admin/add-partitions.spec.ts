@@ -6,6 +6,7 @@ import type { Database } from '../../../src/postgres/database.ts';
 import type { ProjectionId } from '../../../src/streams/ports.ts';
 import { openLiveBuild } from '../../../src/streams-postgres/builds/live-build.ts';
 import { createPartitionGuard } from '../../../src/streams-postgres/partitions/partition-guard.ts';
+import { pauseProjection } from '../../../src/streams-postgres/pauses/projection-pause.ts';
 import { createPostgresStateStore } from '../../../src/streams-postgres/postgres-state-store.ts';
 import { type AddPartitionsPorts, addPartitions } from '../../../src/topics-admin/add-partitions.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
@@ -127,6 +128,23 @@ describe('adding partitions', () => {
     (
       await store.findDue(projection, { partition, untilMs: Date.now(), statesMax: 10, states: ['windows'] })
     ).map(({ key }) => key);
+
+  it('does not wait for a projection that is paused and behind: it says who paused it and what to do', async () => {
+    const shop = await scene(3);
+    const { projection, topic, ends } = shop;
+    ends.set(1, 7);
+    await pauseProjection(db, projection.name, { by: 'operator:ann', because: 'a bad release' });
+    const refused = await shop.add(6, { waitMaxMs: 60_000 }).catch((error: unknown) => error);
+    expect(refused).to.be.instanceOf(OperatorError);
+    expect((refused as OperatorError).line)
+      .to.match(new RegExp(`^${projection.name} is paused by operator:ann since .* \\(a bad release\\)`))
+      .and.to.contain(`${projection.name} is 7 records behind in ${topic}/1; no partition was added`)
+      .and.to.contain(`Let it go on with npx millrace topologies resume ${projection.name}`);
+    expect(shop.told).to.deep.equal(['pause', 'resume']);
+    ends.clear();
+    // With nothing left to apply it makes no difference.
+    expect((await shop.add(6)).topics).to.have.length(1);
+  });
 
   it('moves states and parked keys to where their keys live, and fences whoever was at work', async () => {
     const shop = await scene(3);

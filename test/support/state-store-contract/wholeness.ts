@@ -4,6 +4,7 @@ import {
   type BatchCommit,
   type DerivedEvent,
   type ProjectionId,
+  ProjectionPaused,
   RefusedData,
 } from '../../../src/streams/ports.ts';
 import type { StoreUnderTest } from '../state-store-contract.ts';
@@ -90,6 +91,21 @@ export const describeWholeness = (underTest: () => StoreUnderTest): void => {
       const batchWithRefused = wholeBatch(projection, key, { deltas: [adding(key, 1, 0), refused] });
       const error = await store.commit(batchWithRefused).catch((thrown: unknown) => thrown);
       expect(error).to.be.instanceOf(RefusedData);
+      await expectNothingOf(projection, key);
+    });
+
+    it('of a projection that is paused leaves nothing behind, and others are committed', async () => {
+      const { store, other, setPaused } = underTest();
+      const projection = newProjection();
+      const key = unique('paused');
+      await setPaused(projection.name, true);
+      for (const seen of [store, other]) {
+        const refused = await seen.commit(wholeBatch(projection, key)).catch((thrown: unknown) => thrown);
+        expect(refused).to.be.instanceOf(ProjectionPaused);
+      }
+      const running = batch(newProjection(), { moves: [move(at(0), undefined, 1)] });
+      expect(await store.commit(running)).to.deep.equal(committed);
+      await setPaused(projection.name, false);
       await expectNothingOf(projection, key);
     });
 

@@ -14,6 +14,7 @@ import type { Scrape } from '../../../src/http/routes/metrics.ts';
 import { buildServer } from '../../../src/http/server.ts';
 import type { LiveUpdates } from '../../../src/live/live-updates.ts';
 import type { OutboxAdmin } from '../../../src/outbox-admin/outbox-admin.ts';
+import type { ProjectionAdmin } from '../../../src/projection-admin/projection-admin.ts';
 import type { Queries } from '../../../src/read-model/queries.ts';
 import type { RelayAdmin } from '../../../src/relay-admin/relay-admin.ts';
 import { createDocumentCheck, type OpenApiDocument, type Seen } from '../../support/openapi-document.ts';
@@ -21,6 +22,7 @@ import { silentLog } from '../../support/silent-log.ts';
 import { goodDeadLetters } from './good-dead-letters.ts';
 import { goodLive } from './good-live.ts';
 import { goodOutbox } from './good-outbox.ts';
+import { goodProjections } from './good-projections.ts';
 import { goodHistories, goodQueries } from './good-queries.ts';
 import { goodRelay } from './good-relay.ts';
 
@@ -101,6 +103,7 @@ export interface TestApiOptions {
   readonly live?: Partial<LiveUpdates>;
   readonly outbox?: Partial<OutboxAdmin>;
   readonly relay?: Partial<RelayAdmin>;
+  readonly projections?: Partial<ProjectionAdmin>;
   readonly deadLetters?: Partial<DeadLetterAdmin>;
 }
 
@@ -160,6 +163,7 @@ export const startTestApi = async (options: TestApiOptions = {}): Promise<TestAp
       live: { ...goodLive, ...options.live },
       outbox: { ...goodOutbox, ...options.outbox },
       relay: { ...goodRelay, ...options.relay },
+      projections: { ...goodProjections, ...options.projections },
       deadLetters: { ...goodDeadLetters, ...options.deadLetters },
       newCorrelationId: () => 'fresh-correlation-id',
       authenticate: options.authenticate ?? authenticateByKey,

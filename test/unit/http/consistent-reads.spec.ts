@@ -53,6 +53,7 @@ describe('queries with a consistency token', () => {
           awaited: 2,
           missing: 1,
           reachedAt: new Date('2026-01-02T03:04:05Z'),
+          pausedSince: null,
         }),
       },
     });
@@ -70,6 +71,35 @@ describe('queries with a consistency token', () => {
       awaited: 2,
       missing: 1,
       reachedAt: '2026-01-02T03:04:05.000Z',
+      pausedSince: null,
+    });
+  });
+
+  it('say that the model is paused, since when, and what there is to do', async () => {
+    const api = await startTestApi({
+      consistency: {
+        waitFor: async () => ({
+          kind: 'not-caught-up' as const,
+          model: 'product-statistic',
+          awaited: 1,
+          missing: 1,
+          reachedAt: null,
+          pausedSince: new Date('2026-01-02T03:04:05Z'),
+        }),
+      },
+    });
+    const answer = await api.send({
+      method: 'GET',
+      url,
+      as: 'operator',
+      headers: { 'consistency-token': token, prefer: 'wait=1' },
+    });
+    expect(answer.statusCode).to.equal(503);
+    expect(answer.json).to.include({
+      type: 'urn:millrace:problem:not-caught-up',
+      pausedSince: '2026-01-02T03:04:05.000Z',
+      detail:
+        'product-statistic is paused by an operator since 2026-01-02T03:04:05.000Z and has 0 of the 1 events after 1 s; until it is resumed, ask without the token for what there is',
     });
   });
 

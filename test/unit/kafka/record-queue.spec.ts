@@ -437,6 +437,68 @@ describe('record queue', () => {
     expect(queue.silentSince(5500), 'it is asked for from now on').to.deep.equal([]);
   });
 
+  describe('while it is paused', () => {
+    it('asks for nothing and gives nothing, and goes on where it stood', async () => {
+      const { queue, open, fetch, plan } = create();
+      open();
+      const underWay = plan();
+      queue.setPaused(true);
+      expect(queue.plan(call)).to.equal(undefined);
+      underWay.accept(answer(underWay, { cutAfter: bytesOf(1) }));
+      const { bytes } = queue;
+      expect(queue.take(100)).to.deep.equal([]);
+      let woken = 0;
+      const waiting = Promise.all(
+        [queue.freed, queue.arrived].map((signal) => signal.wait(60_000).then(() => woken++)),
+      );
+      queue.setPaused(false);
+      await waiting;
+      expect([woken, queue.bytes]).to.deep.equal([2, bytes]);
+      expect(summary(queue.take(3 * batchRecords))).to.deep.equal(['a/0 0..7', 'a/1 0..7', 'b/0 0..7']);
+      fetch({ cutAfter: bytesOf(2) });
+      expect(summary(queue.take(1000)).map((text) => text.split('..')[0])).to.deep.equal([
+        'a/0 7',
+        'a/1 7',
+        'b/0 7',
+      ]);
+    });
+
+    it('is not silent, and has its full time to be heard of afterwards', () => {
+      const { queue, open, pass } = create();
+      open();
+      pass(60_000);
+      queue.setPaused(true);
+      expect(queue.silentSince(50_000)).to.deep.equal([]);
+      pass(60_000);
+      queue.setPaused(false);
+      expect(queue.silentSince(100_000)).to.deep.equal([]);
+      pass(60_000);
+      expect(queue.silentSince(180_000)).to.have.length(3);
+    });
+
+    it('does not know how the topics ended before: they have to be asked anew', () => {
+      const { queue, open, fetch, plan } = create();
+      open(recordsPerPlace);
+      fetch();
+      expect(queue.isCaughtUp(a0)).to.equal(true);
+      queue.setPaused(true);
+      queue.setPaused(false);
+      expect(queue.isCaughtUp(a0)).to.equal(false);
+      const planned = plan();
+      planned.accept(answer(planned));
+      expect(queue.isCaughtUp(a0)).to.equal(true);
+    });
+
+    it('stays so when places are given out anew', () => {
+      const { queue, open } = create();
+      queue.setPaused(true);
+      open();
+      expect(queue.plan(call)).to.equal(undefined);
+      queue.setPaused(false);
+      expect(queue.plan(call)).not.to.equal(undefined);
+    });
+  });
+
   describe('when a batch comes damaged', () => {
     /** In the second batch of one place, whichever byte of it. */
     const inSecondOf =

@@ -1,5 +1,6 @@
 import { expect } from 'chai';
 import { Lane } from '../../../src/streams/lane.ts';
+import { PauseGate } from '../../../src/streams/pause-gate.ts';
 import type { StateStore } from '../../../src/streams/ports.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
@@ -38,8 +39,10 @@ describe('a commit whose answer is lost', () => {
         waiting: () => {},
         begunAnew: () => {},
         stopped: () => {},
+        paused: () => {},
       },
       settings: { retryDelayMs: 1, handledIdsMax: 100, statesMax: 100 },
+      gate: new PauseGate(),
       clock: () => 0,
       pause: async () => {},
       seek: () => 2,

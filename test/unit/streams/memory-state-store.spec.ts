@@ -38,6 +38,7 @@ describeStateStore(
               streamTimeMs,
             }),
           ),
+      setPaused: async (projection, isPaused) => store.setPaused(projection, isPaused),
       refused: { table: contractTables.counters, rows: [{ key: 'owed', amounts: [0, -1] }] },
       close: async () => {},
     };

@@ -28,6 +28,7 @@ describe('an observer', () => {
       waiting: fail,
       begunAnew: fail,
       stopped: fail,
+      paused: fail,
     };
     const { log, lines } = keepLines();
     const driver = counting({ observer, logger: log });
