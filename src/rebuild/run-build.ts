@@ -8,6 +8,7 @@ import type {
   StreamsObserver,
 } from '../streams/ports.ts';
 import { runTopology } from '../streams/run-topology.ts';
+import { silentObserver } from '../streams/silent-observer.ts';
 import type { Topology } from '../streams/topology.ts';
 import { addSetAside, type Build } from './build.ts';
 import type { RebuildPorts } from './rebuild-ports.ts';
@@ -61,13 +62,8 @@ export const whileRunning = async <T>(
   routine: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> => {
   const observer: StreamsObserver = {
+    ...silentObserver,
     applied: ({ places }) => onEvents(places.reduce((sum, { records }) => sum + records, 0)),
-    deadLettered: () => {},
-    fenced: () => {},
-    waiting: () => {},
-    begunAnew: () => {},
-    stopped: () => {},
-    paused: () => {},
   };
   const running = await runTopology({
     topology,

@@ -1,5 +1,4 @@
 import type { Logger } from 'pino';
-import { begunAnewBy } from './begun-anew.ts';
 import { commitOf } from './commit-of.ts';
 import {
   type Compute,
@@ -13,7 +12,6 @@ import { hasBeenOvertaken } from './has-been-overtaken.ts';
 import { LaneMemory } from './lane-memory.ts';
 import { LanePlaces } from './lane-places.ts';
 import { TroubleLoading } from './load-for-batch.ts';
-import { lookAtValues } from './look-at-values.ts';
 import type { PauseGate } from './pause-gate.ts';
 import type { OwnedPlace } from './place-tail.ts';
 import {
@@ -32,6 +30,7 @@ import {
 import type { DecodedBatch, Place } from './record.ts';
 import { Refusal, tickOf } from './refusal.ts';
 import { shieldedObserver } from './shielded-observer.ts';
+import { tellOfCommit } from './tell-of-commit.ts';
 import { globalStatesOf, nodesOfTopology, type Topology } from './topology.ts';
 import { WallClockHorizon } from './wall-clock-horizon.ts';
 
@@ -353,7 +352,7 @@ export class Lane {
 
   async #commit(computed: ComputedBatch): Promise<readonly AppliedOffset[]> {
     const { store, deadLetters, observer, log, clock, gate } = this.#options;
-    const { run, letters, newestMs } = computed;
+    const { run, letters } = computed;
     if (gate.isPaused) throw new ProjectionPaused(`${this.#projection.name} is paused`);
     if (letters.length > 0) {
       if (await hasBeenOvertaken(store, this.#projection, computed)) return this.#fenced(computed);
@@ -369,23 +368,13 @@ export class Lane {
     memory.commit(computed);
     // Whatever was computed on top of it has taken them for handled.
     if (!computed.reopened.isEmpty) this.#forget();
-    for (const { place, record, kind, error } of letters) {
-      log.warn(
-        { ...place, offset: record.offset, kind, err: error },
-        'A record was sent to the dead letters',
-      );
-    }
-    lookAtValues(run.looks, log);
-    for (const anew of begunAnewBy(computed)) observer.begunAnew(this.#projection, anew);
-    observer.applied({
+    tellOfCommit(computed, {
       projection: this.#projection,
-      places: computed.inputs.map(({ owned, records }) => ({ ...owned.place, records: records.length })),
-      duplicates: computed.duplicates,
-      knownFacts: outcome.knownFacts + run.repeatedFacts,
-      late: sumOf(run.lateByPlace),
-      early: sumOf(run.earlyByPlace),
-      delayMs: newestMs === undefined ? undefined : Math.max(0, clock() - newestMs),
-      commitMs: clock() - startedMs,
+      observer,
+      log,
+      knownFacts: outcome.knownFacts,
+      startedMs,
+      nowMs: clock(),
     });
     return appliedBy(computed);
   }
@@ -437,9 +426,6 @@ export class Lane {
 class Overtaken extends Error {
   override readonly name = 'Overtaken';
 }
-
-const sumOf = (counts: ReadonlyMap<string, number>): number =>
-  [...counts.values()].reduce((sum, count) => sum + count, 0);
 
 const withResolvers = (): PromiseWithResolvers<void> => Promise.withResolvers<void>();
 

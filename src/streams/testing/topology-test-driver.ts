@@ -7,6 +7,7 @@ import type { DeadLetter, PendingSince, RecordDecoder, StateStore, StreamsObserv
 import type { LogIdentity, Place, RawBatch, ReplayMark } from '../record.ts';
 import { placeText } from '../record.ts';
 import { decode } from '../run-topology.ts';
+import { silentObserver } from '../silent-observer.ts';
 import { type Topology, topicsOf } from '../topology.ts';
 import { createTurn, type Reading } from '../turn.ts';
 import { MemoryLog } from './memory-log.ts';
@@ -35,16 +36,6 @@ export interface DriverOptions {
 }
 
 const silent = pino({ level: 'silent' });
-
-const quiet: StreamsObserver = {
-  applied: () => {},
-  deadLettered: () => {},
-  fenced: () => {},
-  waiting: () => {},
-  begunAnew: () => {},
-  stopped: () => {},
-  paused: () => {},
-};
 
 /** Runs a topology in memory, over real bytes: no broker, no database, no time that passes by itself. */
 export class TopologyTestDriver {
@@ -91,7 +82,7 @@ export class TopologyTestDriver {
       deadLetters: this.deadLetters,
       pauses: this.pauses,
       gate: this.gate,
-      observer: { ...quiet, ...observer },
+      observer: { ...silentObserver, ...observer },
       logger: logger ?? silent,
       clock: () => this.#nowMs,
       pendingSince: async () => {

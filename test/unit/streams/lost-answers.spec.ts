@@ -2,6 +2,7 @@ import { expect } from 'chai';
 import { Lane } from '../../../src/streams/lane.ts';
 import { PauseGate } from '../../../src/streams/pause-gate.ts';
 import type { StateStore } from '../../../src/streams/ports.ts';
+import { silentObserver } from '../../../src/streams/silent-observer.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import { asRecord, fact, facts, jsonDecoder, specTopology } from '../../support/json-stream.ts';
@@ -32,15 +33,7 @@ describe('a commit whose answer is lost', () => {
       }),
       store: seen,
       deadLetters: { send: async () => {} },
-      observer: {
-        applied: () => {},
-        deadLettered: () => {},
-        fenced: () => {},
-        waiting: () => {},
-        begunAnew: () => {},
-        stopped: () => {},
-        paused: () => {},
-      },
+      observer: silentObserver,
       settings: { retryDelayMs: 1, handledIdsMax: 100, statesMax: 100 },
       gate: new PauseGate(),
       clock: () => 0,

@@ -6,6 +6,7 @@ import { PauseGate } from '../../../src/streams/pause-gate.ts';
 import type { RecordSource, SourceHandlers, StreamsObserver } from '../../../src/streams/ports.ts';
 import type { RawBatch } from '../../../src/streams/record.ts';
 import { runTopology } from '../../../src/streams/run-topology.ts';
+import { silentObserver } from '../../../src/streams/silent-observer.ts';
 import type { CounterTable } from '../../../src/streams/tables.ts';
 import { MemoryStateStore } from '../../../src/streams/testing/memory-state-store.ts';
 import type { DriverOptions, TopologyTestDriver } from '../../../src/streams/testing/topology-test-driver.ts';
@@ -251,16 +252,7 @@ describe('running a topology that is paused', () => {
       decoder: jsonDecoder,
       store,
       deadLetters: { send: async () => {} },
-      observer: {
-        applied: () => {},
-        deadLettered: () => {},
-        fenced: () => {},
-        waiting: () => {},
-        begunAnew: () => {},
-        stopped: () => {},
-        paused: () => {},
-        ...observer,
-      },
+      observer: { ...silentObserver, ...observer },
       gate,
       settings: { retryDelayMs: 1, handledIdsMax: 100, statesMax: 100, pollRecordsMax: 100 },
       log: silentLog(),
