@@ -36,6 +36,7 @@ const fetchWaitMs = 250;
 
 export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): GroupMember => {
   let cluster: Cluster | undefined;
+  let isStopping = false;
   const consumer = kafka.consumer({
     groupId: options.groupId,
     sessionTimeout: options.sessionTimeoutMs,
@@ -43,6 +44,8 @@ export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): Gr
     maxWaitTimeInMs: fetchWaitMs,
     metadataMaxAge: metadataMaxAgeMs,
     allowAutoTopicCreation: false,
+    // kafkajs would start one again that fails on its way out, for ever and behind everybody's back.
+    retry: { retries: 5, restartOnFailure: async () => !isStopping },
     partitionAssigners: [
       (config) => {
         cluster = config.cluster;
@@ -84,7 +87,10 @@ export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): Gr
       await known.refreshMetadata();
       return new Map(options.topics.map((topic) => [topic, known.findTopicPartitionMetadata(topic).length]));
     },
-    stop: () => consumer.disconnect(),
+    stop: () => {
+      isStopping = true;
+      return consumer.disconnect();
+    },
   };
 };
 
