@@ -39,6 +39,7 @@ const fetchWaitMs = 250;
 
 export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): GroupMember => {
   let cluster: Cluster | undefined;
+  let isStopping = false;
   const consumer = kafka.consumer({
     groupId: options.groupId,
     sessionTimeout: options.sessionTimeoutMs,
@@ -46,6 +47,8 @@ export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): Gr
     maxWaitTimeInMs: fetchWaitMs,
     metadataMaxAge: metadataMaxAgeMs,
     allowAutoTopicCreation: false,
+    // kafkajs would start one again that fails on its way out, for ever and behind everybody's back.
+    retry: { retries: 5, restartOnFailure: async () => !isStopping },
     partitionAssigners: [
       (config) => {
         cluster = config.cluster;
@@ -93,7 +96,10 @@ export const createGroupMember = (kafka: Kafka, options: GroupMemberOptions): Gr
       if (missing !== undefined) throw new Error(`The brokers know no topic ${missing}`);
       return ids;
     },
-    stop: () => consumer.disconnect(),
+    stop: () => {
+      isStopping = true;
+      return consumer.disconnect();
+    },
   };
 };
 

@@ -1,8 +1,6 @@
 import { expect } from 'chai';
 import { Kafka, logLevel } from 'kafkajs';
 import { relayAdminOf } from '../../src/app/relay-admin.ts';
-import { type App, accessFor, type Role, startApp } from '../../src/app/start-app.ts';
-import type { Config } from '../../src/config/settings.ts';
 import { topicNames } from '../../src/event-catalogue/topic-name.ts';
 import type { Database } from '../../src/postgres/database.ts';
 import { FillNeedsDecision } from '../../src/rebuild/fill-live.ts';
@@ -12,9 +10,9 @@ import { eventually } from '../support/eventually.ts';
 import { loseRecords } from '../support/lose-records.ts';
 import { openTestDatabase } from '../support/open-database.ts';
 import { fromJournal, openRebuildTools, projectionOf } from '../support/rebuild-tools.ts';
-import { type Client, clientOf } from '../support/running-app.ts';
+import { type Client, startTestApp } from '../support/running-app.ts';
 import { expectExactModels, openShopLoad, type ShopLoad } from '../support/shop-load.ts';
-import { recordingLog, silentLog } from '../support/silent-log.ts';
+import { recordingLog } from '../support/silent-log.ts';
 import { useWorkspace, type Workspace } from '../support/stack.ts';
 
 const rebuildable = ['product-statistic', 'product-trend', 'order-view', 'order-payment', 'stock-level'];
@@ -40,13 +38,6 @@ describe('a projection deployed for the first time when the topics have lost the
   let client: Client;
   let load: ShopLoad;
 
-  const start = async (role: Role, streams: Partial<Config['streams']> = {}): Promise<App> => {
-    const { endpoints, closeAtEnd } = space;
-    const config = { ...space.config, streams: { ...space.config.streams, ...streams } };
-    const app = await startApp({ config, endpoints, role, access: await accessFor(config, role), log });
-    closeAtEnd(() => app.stop());
-    return app;
-  };
   const builds = () => db.execute<BuildRow>(buildsStatement);
   const eventTopics = (): readonly string[] =>
     topicNames.map((name) => physicalTopic(space.config.topics.prefix, name));
@@ -54,7 +45,7 @@ describe('a projection deployed for the first time when the topics have lost the
   before(async () => {
     space = workspace();
     db = openTestDatabase(space, 3);
-    client = clientOf((await start('all', { projections: 'order-view' })).url);
+    client = (await startTestApp(space, 'all', { streams: { projections: 'order-view' } })).client;
     load = await openShopLoad(client, 3);
     await load.send(80);
     await eventually(async () => {
@@ -76,7 +67,7 @@ describe('a projection deployed for the first time when the topics have lost the
     const shopping = load.keepSending(2);
     expect(await loseRecords(space.endpoints.kafkaBrokers, eventTopics())).to.be.greaterThan(80);
     await load.send(10);
-    await Promise.all([start('projector'), start('projector')]);
+    await Promise.all([startTestApp(space, 'projector', { log }), startTestApp(space, 'projector', { log })]);
     await load.send(20);
     await shopping.stop();
     await expectExactModels(db, load);
@@ -133,22 +124,14 @@ describe('a first build that is filled from the journal', function () {
   let db: Database;
   let load: ShopLoad;
 
-  const start = async (role: Role, streams: Partial<Config['streams']> = {}, log = recordingLog().log) => {
-    const { endpoints, closeAtEnd } = space;
-    const config = { ...space.config, streams: { ...space.config.streams, ...streams } };
-    const app = await startApp({ config, endpoints, role, access: await accessFor(config, role), log });
-    closeAtEnd(() => app.stop());
-    return app;
-  };
   const builds = () => db.execute<BuildRow>(buildsStatement);
   const statistic = () => projectionOf(space, 'product-statistic');
 
   before(async () => {
     space = workspace();
     db = openTestDatabase(space, 3);
-    await start('relay');
-    const { url } = await start('api');
-    load = await openShopLoad(clientOf(url), 9);
+    await startTestApp(space, 'relay');
+    load = await openShopLoad((await startTestApp(space, 'api')).client, 9);
     await load.send(60);
     const topics = topicNames.map((name) => physicalTopic(space.config.topics.prefix, name));
     await eventually(async () => expect((await relayAdminOf(db, space.config).status()).pending).to.equal(0));
@@ -157,11 +140,10 @@ describe('a first build that is filled from the journal', function () {
 
   it('waits for an operator where that is the setting, and says what to do', async () => {
     const { log, lines } = recordingLog();
-    const app = await start(
-      'projector',
-      { fillFromJournal: 'manual', projections: 'product-statistic' },
+    const app = await startTestApp(space, 'projector', {
+      streams: { fillFromJournal: 'manual', projections: 'product-statistic' },
       log,
-    );
+    });
     await eventually(() => {
       const [line] = lines.filter(({ level }) => level === 50);
       expect(line?.msg).to.match(/npx millrace rebuild product-statistic/);
@@ -201,7 +183,9 @@ describe('a first build that is filled from the journal', function () {
         if (doing === 'replaying') stopping.abort(new Error('stopping'));
       },
     });
-    const app = await start('projector', { fillFromJournal: 'manual', projections: 'stock-level' });
+    const app = await startTestApp(space, 'projector', {
+      streams: { fillFromJournal: 'manual', projections: 'stock-level' },
+    });
     await app.stop();
     const stopped = await tools
       .fill(projectionOf(space, 'stock-level'))
@@ -212,7 +196,9 @@ describe('a first build that is filled from the journal', function () {
   });
 
   it('is not made for a projection that is to start at the end of the topics', async () => {
-    await start('projector', { startFrom: 'latest', projections: 'order-payment' });
+    await startTestApp(space, 'projector', {
+      streams: { startFrom: 'latest', projections: 'order-payment' },
+    });
     const rows = (await builds()).filter(({ projection }) => projection === 'order-payment');
     expect(rows).to.deep.equal([
       { projection: 'order-payment', version: 1, status: 'live', awaitsFill: false },
@@ -221,7 +207,7 @@ describe('a first build that is filled from the journal', function () {
 
   it('is finished by the next projector that may, with everything that has come since', async () => {
     await load.send(20);
-    await start('projector', {});
+    await startTestApp(space, 'projector');
     await load.send(20);
     await expectExactModels(db, load);
   });
@@ -234,14 +220,6 @@ describe('a fill from the journal, and ground that is gone', function () {
   let db: Database;
   let load: ShopLoad;
 
-  const start = async (role: Role, projections = 'all') => {
-    const { endpoints, closeAtEnd } = space;
-    const config = { ...space.config, streams: { ...space.config.streams, projections } };
-    const access = await accessFor(config, role);
-    const app = await startApp({ config, endpoints, role, access, log: silentLog() });
-    closeAtEnd(() => app.stop());
-    return app;
-  };
   const everythingIsSent = () =>
     eventually(async () => expect((await relayAdminOf(db, space.config).status()).pending).to.equal(0), {
       timeoutMs: 60_000,
@@ -251,9 +229,8 @@ describe('a fill from the journal, and ground that is gone', function () {
   before(async () => {
     space = workspace();
     db = openTestDatabase(space, 3);
-    const relay = await start('relay');
-    const { url } = await start('api');
-    load = await openShopLoad(clientOf(url), 17);
+    const relay = await startTestApp(space, 'relay');
+    load = await openShopLoad((await startTestApp(space, 'api')).client, 17);
     await load.send(40);
     await everythingIsSent();
     await relay.stop();
@@ -273,8 +250,10 @@ describe('a fill from the journal, and ground that is gone', function () {
     });
     await admin.disconnect();
     // Makes the topics that are missing.
-    await start('relay');
-    const projector = await start('projector', 'product-statistic,order-view,stock-level');
+    await startTestApp(space, 'relay');
+    const projector = await startTestApp(space, 'projector', {
+      streams: { projections: 'product-statistic,order-view,stock-level' },
+    });
     await load.send(20);
     await expectExactModels(db, load);
     await projector.stop();

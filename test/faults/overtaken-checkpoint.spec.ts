@@ -2,9 +2,8 @@ import { expect } from 'chai';
 import { type Adapters, openAdapters } from '../../src/app/adapters.ts';
 import { readPipelineStatus } from '../../src/app/pipeline-status.ts';
 import { relayAdminOf } from '../../src/app/relay-admin.ts';
-import { type App, accessFor, type Role, startApp } from '../../src/app/start-app.ts';
+import type { App } from '../../src/app/start-app.ts';
 import { picture } from '../../src/cli/status.ts';
-import type { Config } from '../../src/config/settings.ts';
 import { topicNames } from '../../src/event-catalogue/topic-name.ts';
 import type { Database } from '../../src/postgres/database.ts';
 import { physicalTopic } from '../../src/topics/topic-plan.ts';
@@ -12,7 +11,7 @@ import { eventually } from '../support/eventually.ts';
 import { loseRecords } from '../support/lose-records.ts';
 import { openTestDatabase } from '../support/open-database.ts';
 import { fromJournal, openRebuildTools, projectionOf } from '../support/rebuild-tools.ts';
-import { clientOf } from '../support/running-app.ts';
+import { startTestApp } from '../support/running-app.ts';
 import { expectExactModels, openShopLoad, type ShopLoad } from '../support/shop-load.ts';
 import { recordingLog, silentLog } from '../support/silent-log.ts';
 import { useWorkspace, type Workspace } from '../support/stack.ts';
@@ -34,13 +33,6 @@ describe('a checkpoint that retention overtakes under load', function () {
   let load: ShopLoad;
   let projector: App;
 
-  const start = async (role: Role, streams: Partial<Config['streams']> = {}, log = silentLog()) => {
-    const { endpoints, closeAtEnd } = space;
-    const config = { ...space.config, streams: { ...space.config.streams, ...streams } };
-    const app = await startApp({ config, endpoints, role, access: await accessFor(config, role), log });
-    closeAtEnd(() => app.stop());
-    return app;
-  };
   const status = () => readPipelineStatus(adapters, space.config, space.endpoints);
   const stoppedPartitions = async (): Promise<ReadonlyMap<string, number>> => {
     const text = await (await fetch(`${projector.url}/metrics`)).text();
@@ -61,10 +53,10 @@ describe('a checkpoint that retention overtakes under load', function () {
     db = openTestDatabase(space, 3);
     adapters = openAdapters(space.config, space.endpoints, silentLog());
     space.closeAtEnd(() => adapters.database.close());
-    await start('relay');
-    const { url } = await start('api');
-    projector = await start('projector');
-    load = await openShopLoad(clientOf(url), 11);
+    await startTestApp(space, 'relay');
+    const { client } = await startTestApp(space, 'api');
+    projector = await startTestApp(space, 'projector');
+    load = await openShopLoad(client, 11);
     await load.send(40);
     await expectExactModels(db, load);
   });
@@ -73,7 +65,7 @@ describe('a checkpoint that retention overtakes under load', function () {
     await overtake();
     const { log, lines } = recordingLog();
     const shopping = load.keepSending(2);
-    projector = await start('projector', { fillFromJournal: 'manual' }, log);
+    projector = await startTestApp(space, 'projector', { streams: { fillFromJournal: 'manual' }, log });
     const remedies = () => lines.filter(({ level, msg }) => level === 50 && msg.includes('npx millrace'));
     await eventually(() => {
       const told = new Set(remedies().map(({ projection }) => projection));
@@ -163,7 +155,7 @@ describe('a checkpoint that retention overtakes under load', function () {
     await overtake();
     const { log, lines } = recordingLog();
     const shopping = load.keepSending(2);
-    projector = await start('projector', {}, log);
+    projector = await startTestApp(space, 'projector', { log });
     await load.send(20);
     await shopping.stop();
     await expectExactModels(db, load);

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto';
+import type { Logger } from 'pino';
 import { type App, accessFor, type Role, startApp } from '../../src/app/start-app.ts';
+import type { Config } from '../../src/config/settings.ts';
 import { silentLog } from './silent-log.ts';
 import { operatorKey, type Workspace } from './stack.ts';
 
@@ -58,10 +60,12 @@ export const clientOf = (url: string, key: string = operatorKey): Client => {
 export const startTestApp = async (
   workspace: Workspace,
   role: Role = 'all',
+  { streams = {}, log = silentLog() }: { streams?: Partial<Config['streams']>; log?: Logger } = {},
 ): Promise<App & { client: Client }> => {
-  const { config, endpoints } = workspace;
+  const { endpoints } = workspace;
+  const config = { ...workspace.config, streams: { ...workspace.config.streams, ...streams } };
   const access = await accessFor(config, role);
-  const app = await startApp({ config, endpoints, role, access, log: silentLog() });
+  const app = await startApp({ config, endpoints, role, access, log });
   workspace.closeAtEnd(() => app.stop());
   return { ...app, client: clientOf(app.url) };
 };

@@ -1,4 +1,5 @@
-import { type LogBreak, type LogIdentity, placeText, type RawRecord } from '../record.ts';
+import { randomUUID } from 'node:crypto';
+import type { LogBreak, LogIdentity, RawRecord } from '../record.ts';
 
 export interface LogPosition {
   readonly offset: number;
@@ -7,14 +8,9 @@ export interface LogPosition {
 
 /** One partition as a broker has it, in memory: what is appended gets offsets, and the log may lose its end or be made anew. */
 export class MemoryLog {
-  #topicId: string;
-  #lives = 1;
+  #topicId: string = randomUUID();
   #leaderEpoch = 0;
   #records: (RawRecord & { readonly leaderEpoch: number })[] = [];
-
-  constructor(place: Parameters<typeof placeText>[0]) {
-    this.#topicId = `${placeText(place)} 1`;
-  }
 
   get records(): readonly RawRecord[] {
     return this.#records;
@@ -28,7 +24,7 @@ export class MemoryLog {
 
   /** Deleted, and made anew under the same name. */
   recreate(): void {
-    this.#topicId = this.#topicId.replace(/ \d+$/, ` ${++this.#lives}`);
+    this.#topicId = randomUUID();
     this.#leaderEpoch = 0;
     this.#records = [];
   }

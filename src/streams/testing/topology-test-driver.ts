@@ -63,7 +63,7 @@ export class TopologyTestDriver {
     this.store = options.store ?? new MemoryStateStore();
     for (const topic of topicsOf(options.topology)) {
       for (let partition = 0; partition < this.#partitions; partition++) {
-        this.#log.set(placeText({ topic, partition }), new MemoryLog({ topic, partition }));
+        this.#log.set(placeText({ topic, partition }), new MemoryLog());
       }
     }
     this.#reader = this.newReader();
