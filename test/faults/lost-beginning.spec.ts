@@ -9,13 +9,11 @@ import { physicalTopic } from '../../src/topics/topic-plan.ts';
 import { eventually } from '../support/eventually.ts';
 import { loseRecords } from '../support/lose-records.ts';
 import { openTestDatabase } from '../support/open-database.ts';
-import { fromJournal, openRebuildTools, projectionOf } from '../support/rebuild-tools.ts';
+import { fromJournal, openRebuildTools, projectionOf, rebuildable } from '../support/rebuild-tools.ts';
 import { type Client, startTestApp } from '../support/running-app.ts';
 import { expectExactModels, openShopLoad, type ShopLoad } from '../support/shop-load.ts';
 import { recordingLog } from '../support/silent-log.ts';
 import { useWorkspace, type Workspace } from '../support/stack.ts';
-
-const rebuildable = ['product-statistic', 'product-trend', 'order-view', 'order-payment', 'stock-level'];
 
 interface BuildRow {
   readonly projection: string;
@@ -77,16 +75,15 @@ describe('a projection deployed for the first time when the topics have lost the
         dryRun: true,
       });
       expect(report.comparison?.shown, name).to.deep.equal([]);
-      expect(report.comparison?.rows, name).to.be.greaterThan(0);
+      // Nothing was sold out.
+      if (name !== 'stock-outage') expect(report.comparison?.rows, name).to.be.greaterThan(0);
     }
   });
 
   it('has one build then, which is live; the empty one before it is gone', async () => {
     const rows = (await builds()).filter(({ projection }) => projection !== 'product-cache');
     expect(rows.map(({ projection, version, status }) => `${projection} ${version} ${status}`)).to.deep.equal(
-      ['order-payment 2', 'order-view 1', 'product-statistic 2', 'product-trend 2', 'stock-level 2'].map(
-        (build) => `${build} live`,
-      ),
+      rebuildable.toSorted().map((name) => `${name} ${name === 'order-view' ? 1 : 2} live`),
     );
     expect(rows.every(({ awaitsFill }) => !awaitsFill)).to.equal(true);
   });

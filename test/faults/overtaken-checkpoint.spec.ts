@@ -10,13 +10,12 @@ import { physicalTopic } from '../../src/topics/topic-plan.ts';
 import { eventually } from '../support/eventually.ts';
 import { loseRecords } from '../support/lose-records.ts';
 import { openTestDatabase } from '../support/open-database.ts';
-import { fromJournal, openRebuildTools, projectionOf } from '../support/rebuild-tools.ts';
+import { fromJournal, openRebuildTools, projectionOf, rebuildable } from '../support/rebuild-tools.ts';
 import { startTestApp } from '../support/running-app.ts';
 import { expectExactModels, openShopLoad, type ShopLoad } from '../support/shop-load.ts';
 import { recordingLog, silentLog } from '../support/silent-log.ts';
 import { useWorkspace, type Workspace } from '../support/stack.ts';
 
-const rebuildable = ['product-statistic', 'product-trend', 'order-view', 'order-payment', 'stock-level'];
 const patience = { timeoutMs: 60_000 };
 
 describe('a checkpoint that retention overtakes under load', function () {

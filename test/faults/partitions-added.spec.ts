@@ -203,6 +203,7 @@ describe('partitions that are added under load', function () {
   });
 
   it('are refused while a projection is behind, and the relay goes on', async () => {
+    await everythingIsApplied();
     const product = { name: 'Late', priceMinor: 100, currency: 'EUR', stock: 1 };
     const refusal = await db.transaction(async (tx) => {
       // As long as somebody holds its build, it commits nothing.

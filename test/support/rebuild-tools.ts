@@ -37,3 +37,15 @@ export const projectionOf = ({ config }: Workspace, name: string): Topology => {
   if (!found) throw new Error(`There is no projection ${name}`);
   return found;
 };
+
+/** Projections that can be rebuilt, in the order in which they are listed; the others derive events or call out. */
+export const rebuildable = [
+  'product-statistic',
+  'product-trend',
+  'product-momentum',
+  'order-view',
+  'order-payment',
+  'order-receipt',
+  'stock-level',
+  'stock-outage',
+] as const;

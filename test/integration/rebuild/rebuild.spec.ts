@@ -7,22 +7,11 @@ import type { Database } from '../../../src/postgres/database.ts';
 import { topicsOf } from '../../../src/streams/topology.ts';
 import { eventually } from '../../support/eventually.ts';
 import { openTestDatabase } from '../../support/open-database.ts';
-import { fromJournal, openRebuildTools, projectionOf } from '../../support/rebuild-tools.ts';
+import { fromJournal, openRebuildTools, projectionOf, rebuildable } from '../../support/rebuild-tools.ts';
 import { type Client, startTestApp } from '../../support/running-app.ts';
 import { expectExactModels, openShopLoad, type ShopLoad, shopModels } from '../../support/shop-load.ts';
 import { silentLog } from '../../support/silent-log.ts';
 import { useWorkspace, type Workspace } from '../../support/stack.ts';
-
-const rebuildable = [
-  'product-statistic',
-  'product-trend',
-  'product-momentum',
-  'order-view',
-  'order-payment',
-  'order-receipt',
-  'stock-level',
-  'stock-outage',
-];
 
 describe('a rebuild from the journal', function () {
   this.timeout(300_000);
