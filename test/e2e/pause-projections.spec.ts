@@ -239,7 +239,7 @@ describe('millrace topologies pause and resume', function () {
       expect(stdout).to.equal('');
     }
     expect(answers[2]?.stderr).to.contain(
-      'There is no projection orders. It is one of product-statistic, product-trend, order-view,',
+      'There is no projection orders. It is one of product-statistic, product-trend,',
     );
     const listed = (await json('list')) as { state: string }[];
     expect(listed.every(({ state }) => state === 'active')).to.equal(true);
