@@ -44,6 +44,9 @@ const idsOf = {
   fold: (ids: readonly string[], { id }: Fact) => [...ids, id],
 };
 
+const joinedRow = (sum: number | undefined, row: string | undefined): string =>
+  `${sum ?? 'no sum'}, ${row ?? 'no row'}`;
+
 /** Something of everything: counts, facts, states, joins, operators that fan out, windows, timers, expiry, derived events. */
 const built = specTopology((t) => {
   const stream = t.stream(facts).map((value) => {
@@ -51,11 +54,10 @@ const built = specTopology((t) => {
     return value;
   });
   stream.groupByKey().count(counts, 'seen', { action: 'SEEN' });
-  stream
+  const last = stream
     .groupByKey()
-    .aggregate('last', { initial: { sum: 0 }, fold: ({ sum }, { amount }) => ({ sum: sum * 3 + amount }) })
-    .toStream()
-    .to({ name: 'changes' }, ({ sum }) => sum);
+    .aggregate('last', { initial: { sum: 0 }, fold: ({ sum }, { amount }) => ({ sum: sum * 3 + amount }) });
+  last.toStream().to({ name: 'changes' }, ({ sum }) => sum);
   const inParts = stream.pipe('parts', intoParts);
   inParts.to({ name: 'parts' }, ({ id }) => id);
   inParts
@@ -75,6 +77,7 @@ const built = specTopology((t) => {
     .groupByKey()
     .count(counts, 'joined', { action: 'JOINED' });
   stream.join(table, (value, row) => `${value.id} ${row.id}`).to({ name: 'joins' }, (pair) => pair);
+  last.outerJoin(table, (one, other) => joinedRow(one?.sum, other?.id), { name: 'tables' });
 
   const global = t.globalTable(names, 'names', { rowOf: (row) => (row.kind === 'deleted' ? null : row) });
   stream
@@ -154,6 +157,7 @@ const expected = (sent: readonly Sent[]) => {
     ...expectedPairs(...sidesOf(sent)),
     ...expectedOfProcess(ofFacts.map(({ value }) => value)),
     ...expectedEarly(sidesOf(sent).flat()),
+    tablesApart: 0,
     stillOpen: 0,
     missingFromTotals: 0,
     letters: sent.filter((one) => !isApplied(one)).length,
@@ -177,6 +181,17 @@ const waitingStates = [
 ];
 
 const nameIn = (state: unknown): number => (state as { readonly latest: Fact }).latest.amount;
+
+/** Keys whose joined row is not that of both tables. */
+const tablesApart = (store: MemoryStateStore): number => {
+  const [sums, kept, joined] = [store.statesOf('last'), store.statesOf('rows'), store.statesOf('tables')];
+  return [...new Set([...sums.keys(), ...kept.keys(), ...joined.keys()])].filter((key) => {
+    const { sum } = (sums.get(key) ?? {}) as { readonly sum?: number };
+    const { latest: row } = (kept.get(key) ?? {}) as { readonly latest?: Fact };
+    const { latest: found } = (joined.get(key) ?? {}) as { readonly latest?: string };
+    return found !== (sum === undefined && row === undefined ? undefined : joinedRow(sum, row?.id));
+  }).length;
+};
 
 const twiceIn = (values: readonly string[]): number => values.length - new Set(values).size;
 
@@ -223,6 +238,7 @@ const found = (store: MemoryStateStore, sent: readonly Sent[], letters: Readonly
       latest: store.statesOf('latest'),
       addedUp: (name) => sumOf(name, earlyTotals.table),
     }),
+    tablesApart: tablesApart(store),
     stillOpen: waitingStates.reduce((sum, state) => sum + store.statesOf(state).size, 0),
     missingFromTotals: tumbled - sumOf('windowed'),
     letters: letters.size,
