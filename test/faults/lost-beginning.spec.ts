@@ -69,6 +69,13 @@ describe('a projection deployed for the first time when the topics have lost the
     await load.send(20);
     await shopping.stop();
     await expectExactModels(db, load);
+    await eventually(
+      async () =>
+        expect(
+          (await builds()).filter(({ status, awaitsFill }) => status !== 'live' || awaitsFill),
+        ).to.deep.equal([]),
+      { timeoutMs: 120_000 },
+    );
     for (const name of rebuildable) {
       const report = await openRebuildTools(space).rebuild(projectionOf(space, name), {
         ...fromJournal,
